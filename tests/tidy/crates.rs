@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 28] = [
+const IMPORTS: [(&str, &[&str]); 29] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("protobuf", &[]),
@@ -57,6 +57,28 @@ const IMPORTS: [(&str, &[&str]); 28] = [
     ("terminal", &["core", "config", "data", "memory", "runs", "search", "study", "trainer", "tuner"]),
     ("monitor", &["core", "memory", "terminal"]),
     (
+        "command",
+        &[
+            "core",
+            "config",
+            "parallel",
+            "data",
+            "model",
+            "timeline",
+            "memory",
+            "doctor",
+            "engine",
+            "runs",
+            "advice",
+            "study",
+            "tuner",
+            "trainer",
+            "proposal",
+            "arguments",
+            "terminal",
+        ],
+    ),
+    (
         "cli",
         &[
             "core",
@@ -82,6 +104,7 @@ const IMPORTS: [(&str, &[&str]); 28] = [
             "arguments",
             "terminal",
             "monitor",
+            "command",
         ],
     ),
 ];

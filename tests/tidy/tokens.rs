@@ -31,7 +31,7 @@ const WRITERS: [&str; 6] = [
 
 /// The files that need `unsafe`.
 const UNSAFE: [&str; 9] = [
-    "crates/cli/src/refusal.rs",
+    "crates/command/src/refusal.rs",
     "crates/terminal/src/echo.rs",
     "crates/memory/src/allocator.rs",
     "crates/kernels/src/conv/operations.rs",

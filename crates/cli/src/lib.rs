@@ -16,22 +16,9 @@
 //! This crate parses arguments, calls the library and prints results. It decides nothing about training.
 
 mod arguments;
-mod bug;
-mod card;
 mod commands;
-mod error;
-mod exit;
-mod failure;
-mod output;
 #[doc(hidden)]
 pub mod parsers;
-mod probe;
-mod ranks;
-// Rust ends a process on Windows without the signal that this answers.
-#[cfg(unix)]
-mod refusal;
-mod signals;
-mod verdict;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -39,6 +26,9 @@ use std::{
 };
 
 use console::{colors_enabled, colors_enabled_stderr};
+#[cfg(unix)]
+use oomph_command::refusal;
+use oomph_command::{bug, card, error, exit, failure, output, probe, ranks, signals, verdict};
 use oomph_core::printable;
 use oomph_engine::device_failure;
 use oomph_terminal::{echo, notices, numbers, progress, stream, table};

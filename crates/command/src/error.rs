@@ -23,124 +23,283 @@ use crate::{bug::Bug, exit::Exit, probe::failure::ProbeError};
 
 /// The errors of all commands.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CliError {
+pub enum CliError {
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The data cannot be used.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// The preview of the data cannot be drawn.
     #[error(transparent)]
     Preview(#[from] PreviewError),
+    /// The model refuses its input.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The session cannot be opened.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// The training failed.
     #[error(transparent)]
     Train(#[from] TrainError),
+    /// A checkpoint cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The model cannot become an ONNX file.
     #[error(transparent)]
     Onnx(#[from] OnnxExportError),
+    /// The hyperparameter search failed.
     #[error(transparent)]
     Tune(#[from] TuneError),
+    /// The study cannot be used.
     #[error(transparent)]
     Study(#[from] StudyError),
+    /// No configuration can be proposed for the data.
     #[error(transparent)]
     Proposal(#[from] ProposalError),
+    /// A panic that no code caught.
     #[error(transparent)]
     Bug(Bug),
+    /// A signal ended an evaluation.
     #[error("evaluation was interrupted")]
     Interrupted,
+    /// Nobody reads the events of `--json` any more.
     #[error("the reader of the events closed stdout: training stopped early and saved a checkpoint")]
     EventsUnread(#[source] io::Error),
+    /// The model predicts from another kind of input.
     #[error(
         "the model cannot predict from {}: its input is {input}",
         if *takes_text { "files" } else { "this input" }
     )]
-    UnsupportedInput { input: InputSpec, takes_text: bool },
+    UnsupportedInput {
+        /// What the model takes.
+        input: InputSpec,
+        /// Whether that is a text.
+        takes_text: bool,
+    },
+    /// The range of learning rates is empty.
     #[error("the learning rates from {from} to {to} are no range")]
-    NoRange { from: f64, to: f64 },
+    NoRange {
+        /// The least.
+        from: f64,
+        /// The greatest.
+        to: f64,
+    },
+    /// A layout of tensors is named for an ONNX file.
     #[error("`--layout` names the tensors of a safetensors file, but `{}` is an ONNX file", path.display())]
-    LayoutOfOnnx { path: PathBuf },
+    LayoutOfOnnx {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The model has no confusion matrix.
     #[error("there is no confusion matrix: the model is no classifier, or has more than 4,096 classes")]
     NoConfusion,
+    /// Both a text and files are given.
     #[error("a model predicts from images or from a text, not from both")]
     TextAndFiles,
+    /// No files are given.
     #[error("there is nothing to predict from: the model takes images")]
     NothingToPredict,
+    /// A folder of runs cannot be read.
     #[error("cannot read the folder `{}`", path.display())]
-    Folder { path: PathBuf, source: io::Error },
+    Folder {
+        /// The path.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// Files to predict from cannot be read.
     #[error("{unreadable} of {count} files cannot be read")]
-    Unreadable { unreadable: usize, count: usize },
+    Unreadable {
+        /// Files that cannot be read.
+        unreadable: usize,
+        /// All of them.
+        count: usize,
+    },
+    /// A run directory cannot be used.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// An argument cannot be used.
     #[error(transparent)]
     Arguments(ArgumentsError),
+    /// The system refuses signal handlers.
     #[error("cannot install the signal handlers")]
     Signals(#[source] io::Error),
+    /// The text of `--gpu` is no GPU.
     #[error(transparent)]
     Gpu(#[from] GpuMemoryError),
+    /// A split model is planned for several batches.
     #[error("`plan` takes only one batch for a model that is split over devices")]
     SeveralBatches,
+    /// A file cannot be written.
     #[error("cannot write `{}`", path.display())]
-    File { path: PathBuf, source: io::Error },
+    File {
+        /// The path.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The profile failed.
     #[error(transparent)]
     Profile(ProfileError),
+    /// A path to write to is a folder, a link, a pipe or a device.
     #[error("`{}` is {found}; a file was expected, or a new name", path.display())]
-    NotAFile { path: PathBuf, found: &'static str },
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What is there.
+        found: &'static str,
+    },
+    /// A path to write to is a file of a checkpoint.
     #[error("`{}` is a file of a checkpoint", path.display())]
-    InCheckpoint { path: PathBuf },
+    InCheckpoint {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A path to write to exists already.
     #[error("`{}` already exists", path.display())]
-    FileExists { path: PathBuf },
+    FileExists {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The measurement failed.
     #[error(transparent)]
     Measure(MeasureError),
+    /// A plan exceeds the memory of this machine.
     #[error(
         "not tried: the planned peak of {planned_peak_bytes} exceeds the {limit_bytes} available on this machine"
     )]
-    DoesNotFit { planned_peak_bytes: Bytes, limit_bytes: Bytes },
+    DoesNotFit {
+        /// The planned peak.
+        planned_peak_bytes: Bytes,
+        /// The limit.
+        limit_bytes: Bytes,
+    },
+    /// A variant of a comparison is invalid.
     #[error("cannot compare `{optimizer}`")]
-    Compared { optimizer: String, source: ConfigError },
+    Compared {
+        /// The variant.
+        optimizer: String,
+        /// The cause.
+        source: ConfigError,
+    },
+    /// No variant of a comparison has a result.
     #[error("none of the {count} variants could be compared")]
-    NothingCompared { count: usize },
+    NothingCompared {
+        /// All of them.
+        count: usize,
+    },
+    /// No batch is in the range of a search.
     #[error(transparent)]
     Search(#[from] SearchError),
+    /// A try of a search failed for another reason than memory.
     #[error("{what} failed for another reason than memory")]
-    TryFailed { what: String, source: Arc<ProbeError> },
+    TryFailed {
+        /// The try, such as `batch 8`.
+        what: String,
+        /// The cause.
+        source: Arc<ProbeError>,
+    },
+    /// Not even the smallest try of a search fits.
     #[error("not even {what} fits")]
-    NothingFits { what: String, source: Arc<ProbeError> },
+    NothingFits {
+        /// The try, such as `batch 8`.
+        what: String,
+        /// The cause.
+        source: Arc<ProbeError>,
+    },
+    /// The smallest try of a search ran out of memory, and its plan fits.
     #[error(
         "{what} ran out of memory although its planned peak of {planned_peak_bytes} fits the limit of {limit_bytes}"
     )]
-    PlanTooLow { what: String, planned_peak_bytes: Bytes, limit_bytes: Bytes, source: Arc<ProbeError> },
+    PlanTooLow {
+        /// The try, such as `batch 8`.
+        what: String,
+        /// The planned peak.
+        planned_peak_bytes: Bytes,
+        /// The limit.
+        limit_bytes: Bytes,
+        /// The cause.
+        source: Arc<ProbeError>,
+    },
+    /// A training that ran out of memory cannot be started again.
     #[error("cannot start a new process to continue `{}`", run.display())]
-    Restart { run: PathBuf, error: Box<OutOfMemory>, source: io::Error },
+    Restart {
+        /// The run directory.
+        run: PathBuf,
+        /// Why it has to start again.
+        error: Box<OutOfMemory>,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The run of a seed exists already.
     #[error("the run `{}` exists already", run.display())]
-    SeedExists { run: PathBuf },
+    SeedExists {
+        /// The run directory.
+        run: PathBuf,
+    },
+    /// A single run is resumed for several seeds.
     #[error("`--resume {}` names one run, and `--seeds` has a run for each seed", run.display())]
-    SeedsOfOneRun { run: PathBuf },
+    SeedsOfOneRun {
+        /// The run directory.
+        run: PathBuf,
+    },
+    /// Trainings of seeds failed.
     #[error("{failed} of {count} seeds failed")]
-    SeedsFailed { failed: usize, count: usize },
+    SeedsFailed {
+        /// Those that failed.
+        failed: usize,
+        /// All of them.
+        count: usize,
+    },
+    /// A launcher started a command that starts the processes of seeds itself.
     #[cfg(feature = "mpi")]
     #[error("{world_size} processes were started, but `--seeds` starts a process for each seed itself")]
-    SeedsOnRanks { world_size: usize },
+    SeedsOnRanks {
+        /// The number of processes.
+        world_size: usize,
+    },
+    /// A launcher started several processes of a build without MPI.
     #[error("{world_size} processes were started, but this build of oomph does not include MPI")]
-    NoMpiInBuild { world_size: usize },
+    NoMpiInBuild {
+        /// The number of processes.
+        world_size: usize,
+    },
+    /// A launcher started several processes of a command that runs alone.
     #[error("{world_size} processes were started, but only `oomph train` supports several")]
-    OnlyTrain { world_size: usize },
+    OnlyTrain {
+        /// The number of processes.
+        world_size: usize,
+    },
+    /// The launcher and MPI disagree about the number of processes.
     #[cfg(feature = "mpi")]
     #[error("the launcher started {launched} processes, but MPI reports {found}")]
-    Launcher { launched: usize, found: usize },
+    Launcher {
+        /// By the launcher.
+        launched: usize,
+        /// What is there.
+        found: usize,
+    },
+    /// Another rank failed.
     #[cfg(feature = "mpi")]
     #[error("{rank} failed")]
-    Rank { rank: oomph_parallel::group::Member, source: Box<CliError> },
+    Rank {
+        /// The rank.
+        rank: oomph_parallel::group::Member,
+        /// The cause.
+        source: Box<CliError>,
+    },
+    /// A child process got no request.
     #[error("cannot read the request from stdin")]
     Request(#[source] io::Error),
+    /// Stdout cannot be written to.
     #[error("cannot write to stdout")]
     Output(#[source] io::Error),
 }
 
 impl CliError {
     /// What the user can do about it, if anything.
-    pub(crate) fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<String> {
         match self {
             Self::Config(error) => error.hint(),
             Self::Data(error) => error.hint(),
@@ -233,7 +392,7 @@ impl CliError {
     }
 
     /// The report of an out-of-memory error.
-    pub(crate) fn out_of_memory(&self) -> Option<&OutOfMemoryReport> {
+    pub fn out_of_memory(&self) -> Option<&OutOfMemoryReport> {
         match self {
             Self::Train(error) => error.out_of_memory()?.report.as_deref(),
             Self::Restart { error, .. } => error.report.as_deref(),
@@ -245,7 +404,7 @@ impl CliError {
     }
 
     /// The exit code of the program.
-    pub(crate) fn exit(&self) -> Exit {
+    pub fn exit(&self) -> Exit {
         match self {
             Self::Train(error) if error.out_of_memory().is_some() => Exit::OutOfMemory,
             Self::Restart { .. } | Self::DoesNotFit { .. } | Self::NothingFits { .. } => Exit::OutOfMemory,
@@ -256,7 +415,7 @@ impl CliError {
     }
 
     /// Whether every process of a launcher fails with this error before it does anything.
-    pub(crate) fn occurs_on_all_ranks(&self) -> bool {
+    pub fn occurs_on_all_ranks(&self) -> bool {
         match self {
             Self::OnlyTrain { .. } => true,
             #[cfg(feature = "mpi")]
@@ -266,7 +425,7 @@ impl CliError {
     }
 
     /// Whether the error is that the reader of stdout closed it.
-    pub(crate) fn is_closed_pipe(&self) -> bool {
+    pub fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }

@@ -10,19 +10,23 @@ use crate::exit::Exit;
 
 /// Why a child has no result.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ProbeError {
+pub enum ProbeError {
     /// The child reported an error.
     #[error("{message}")]
     Failed {
+        /// What it said.
         message: String,
+        /// What the user can do about it.
         hint: Option<String>,
         /// The out-of-memory report, if there is one.
         report: Option<Box<OutOfMemoryReport>>,
         /// Whether it ran out of memory.
         is_out_of_memory: bool,
     },
+    /// A signal ended the child.
     #[error("{}", killed_by(*signal, stderr))]
     Killed {
+        /// The signal.
         signal: i32,
         /// The end of its stderr.
         stderr: String,
@@ -30,10 +34,12 @@ pub(crate) enum ProbeError {
     /// The child exited without a result or an error.
     #[error("its process exited with code {code} and without a result{}", last_line(stderr))]
     Silent {
+        /// The exit code.
         code: i32,
         /// The end of its stderr.
         stderr: String,
     },
+    /// The system started no child.
     #[error("cannot start a child process: {0}")]
     Start(#[source] io::Error),
 }
@@ -43,7 +49,7 @@ const SIGKILL: i32 = 9;
 
 impl ProbeError {
     /// What the user can do about it, if anything.
-    pub(crate) fn hint(&self) -> Option<&str> {
+    pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Failed { hint, .. } => hint.as_deref(),
             Self::Killed { .. } | Self::Silent { .. } | Self::Start(_) => None,
@@ -51,17 +57,17 @@ impl ProbeError {
     }
 
     /// Whether the child ran out of memory.
-    pub(crate) fn is_out_of_memory(&self) -> bool {
+    pub fn is_out_of_memory(&self) -> bool {
         matches!(self, Self::Failed { is_out_of_memory: true, .. })
     }
 
     /// Whether SIGKILL ended the child, which the system sends if the machine runs out of memory.
-    pub(crate) fn is_killed(&self) -> bool {
+    pub fn is_killed(&self) -> bool {
         matches!(self, Self::Killed { signal: SIGKILL, .. })
     }
 
     /// The out-of-memory report, if there is one.
-    pub(crate) fn report(&self) -> Option<&OutOfMemoryReport> {
+    pub fn report(&self) -> Option<&OutOfMemoryReport> {
         match self {
             Self::Failed { report, is_out_of_memory: true, .. } => report.as_deref(),
             _ => None,

@@ -13,7 +13,7 @@ use super::profiled::Profiled;
 
 /// The request to a child.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Request {
+pub struct Request {
     /// The name of the configuration, for messages.
     pub(super) name: String,
     /// The resolved configuration as TOML.
@@ -24,7 +24,7 @@ pub(crate) struct Request {
 /// The work of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Work {
+pub enum Work {
     /// Trains some steps and measures memory, time and loss.
     Measure {
         /// The number of optimizer steps.
@@ -49,19 +49,30 @@ pub(crate) enum Work {
 /// A message of a child. Errors have the format of every command with `--json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(crate) enum Message {
+pub enum Message {
+    /// Its plan.
     Planned(Planned),
+    /// A step has ended.
     Step {
+        /// Its number, from 1.
         step: usize,
     },
+    /// A measurement.
     Measured(Measured),
+    /// Planned and measured memory.
     Profiled(Profiled),
+    /// A rehearsal.
     Rehearsed(Rehearsal),
+    /// An error, which ends the child.
     Error {
+        /// What went wrong.
         message: String,
+        /// The causes, the nearest first.
         #[serde(default)]
         causes: Vec<String>,
+        /// What the user can do about it.
         hint: Option<String>,
+        /// The report of a child that ran out of memory.
         #[serde(default)]
         out_of_memory: Option<Box<OutOfMemoryReport>>,
     },
@@ -69,20 +80,22 @@ pub(crate) enum Message {
 
 /// The plan of a training step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Planned {
-    pub(crate) model: String,
+pub struct Planned {
+    /// The name of the model.
+    pub model: String,
     /// The number of trainable parameters.
-    pub(crate) parameters: usize,
+    pub parameters: usize,
     /// The memory limit of the device, if known.
-    pub(crate) limit_bytes: Option<Bytes>,
+    pub limit_bytes: Option<Bytes>,
     /// The bytes of each category at the planned peak.
     peak: BTreeMap<Category, u64>,
     /// Bytes of optimizer state per parameter.
-    pub(crate) state_bytes_per_parameter: f64,
+    pub state_bytes_per_parameter: f64,
 }
 
 impl Planned {
-    pub(crate) fn new(session: &Session, step: &PlannedStep) -> Self {
+    /// The plan of a step of this session.
+    pub fn new(session: &Session, step: &PlannedStep) -> Self {
         Self {
             model: session.architecture.name().to_owned(),
             parameters: step.parameters,
@@ -93,7 +106,7 @@ impl Planned {
     }
 
     /// The bytes of each category at the planned peak.
-    pub(crate) fn peak(&self) -> Split {
+    pub fn peak(&self) -> Split {
         let mut split = Split::default();
         for (&category, &bytes) in &self.peak {
             split += (category, bytes);
@@ -102,25 +115,30 @@ impl Planned {
     }
 
     /// The planned peak.
-    pub(crate) fn peak_bytes(&self) -> Bytes {
+    pub fn peak_bytes(&self) -> Bytes {
         self.peak().total()
     }
 }
 
 /// A measurement. A loss that is not finite is `None`, since JSON has no such numbers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Measured {
-    pub(crate) peak_in_use_bytes: Option<Bytes>,
-    pub(crate) state_bytes_per_parameter: Option<f64>,
-    pub(crate) first_step_seconds: f64,
-    pub(crate) step_seconds: f64,
-    pub(crate) samples_per_second: f64,
+pub struct Measured {
+    /// The peak, if the program has a meter.
+    pub peak_in_use_bytes: Option<Bytes>,
+    /// Bytes of optimizer state for each parameter, if measured.
+    pub state_bytes_per_parameter: Option<f64>,
+    /// The time of the first step.
+    pub first_step_seconds: f64,
+    /// The median time of the steps after the warm-up.
+    pub step_seconds: f64,
+    /// Samples a second at that time.
+    pub samples_per_second: f64,
     /// Of each step.
-    pub(crate) losses: Vec<Option<f64>>,
+    pub losses: Vec<Option<f64>>,
     /// Seconds from the configuration to the model on the device, plans left out.
-    pub(crate) opening_seconds: f64,
+    pub opening_seconds: f64,
     /// GPU kernels that were compiled up to the end of the first step.
-    pub(crate) compiled_kernels: u64,
+    pub compiled_kernels: u64,
 }
 
 impl Measured {
@@ -140,12 +158,12 @@ impl Measured {
     }
 
     /// The loss of the first step, if it is finite.
-    pub(crate) fn loss_first(&self) -> Option<f64> {
+    pub fn loss_first(&self) -> Option<f64> {
         *self.losses.first()?
     }
 
     /// The loss of the last step, if it is finite.
-    pub(crate) fn loss_last(&self) -> Option<f64> {
+    pub fn loss_last(&self) -> Option<f64> {
         *self.losses.last()?
     }
 }

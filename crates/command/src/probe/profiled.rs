@@ -12,34 +12,36 @@ use crate::{card::own_card, error::CliError};
 
 /// The memory of some steps, planned and measured.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Profiled {
+pub struct Profiled {
     /// Bytes in use: on the CPU at their peak, on a GPU at the boundary of a stage or phase where they are highest.
-    pub(crate) in_use: PlannedAndMeasured,
+    pub in_use: PlannedAndMeasured,
     /// The most bytes that the pools of a GPU reserve.
-    pub(crate) reserved: Option<PlannedAndMeasured>,
+    pub reserved: Option<PlannedAndMeasured>,
     /// The pools of a GPU beside the driver's account of its card.
-    pub(crate) card: Option<CardAccount>,
+    pub card: Option<CardAccount>,
 }
 
 /// Bytes by plan and by measurement.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct PlannedAndMeasured {
-    pub(crate) planned_bytes: Bytes,
-    pub(crate) measured_bytes: Bytes,
+pub struct PlannedAndMeasured {
+    /// By the plan.
+    pub planned_bytes: Bytes,
+    /// By the meter, or by the pools.
+    pub measured_bytes: Bytes,
 }
 
 /// A reading of a GPU's pools, and of its card at the same time.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct CardAccount {
+pub struct CardAccount {
     /// Reserved by the pools.
-    pub(crate) reserved_bytes: Bytes,
+    pub reserved_bytes: Bytes,
     /// `None` if the driver does not answer.
-    pub(crate) driver: Option<Breakdown>,
+    pub driver: Option<Breakdown>,
 }
 
 impl PlannedAndMeasured {
     /// Planned minus measured, as a share of measured.
-    pub(crate) fn difference(self) -> f64 {
+    pub fn difference(self) -> f64 {
         self.planned_bytes.get() as f64 / self.measured_bytes.get().max(1) as f64 - 1.0
     }
 }

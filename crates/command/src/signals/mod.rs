@@ -6,20 +6,20 @@ mod unix;
 mod windows;
 
 use oomph_trainer::{Stop, StopReason};
-pub(crate) use signal_hook::consts::{SIGINT, SIGTERM};
+pub use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level;
 #[cfg(unix)]
 use unix as own;
 #[cfg(windows)]
 use windows as own;
 
-pub(crate) use own::{SIGHUP, survive_file_limit};
+pub use own::{SIGHUP, survive_file_limit};
 use own::{SIGUSR2, of_training};
 
 use crate::{echo, error::CliError, exit::Exit, notices::Notices};
 
 /// Calls `handle` with each of these signals from now on, in a thread of its own.
-pub(crate) fn handle(signals: &[i32], handle: impl FnMut(i32) + Send + 'static) -> Result<(), CliError> {
+pub fn handle(signals: &[i32], handle: impl FnMut(i32) + Send + 'static) -> Result<(), CliError> {
     own::handle(signals, handle).map_err(CliError::Signals)
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn handle(signals: &[i32], handle: impl FnMut(i32) + Send + 'static) 
 /// SIGINT and SIGTERM stop the training after the current step; a second one exits at once. SIGHUP stops it too, unless
 /// `nohup` ignores it: its terminal went away. SIGUSR1 saves a checkpoint, and SIGUSR2 writes the memory timeline; the
 /// training continues. Windows has the first two.
-pub(crate) fn listen(stop: &Stop, notices: Option<Notices>) -> Result<(), CliError> {
+pub fn listen(stop: &Stop, notices: Option<Notices>) -> Result<(), CliError> {
     let stop = stop.clone();
     handle(&of_training(), move |signal| {
         let (reason, exit) = match signal {

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 
 /// Rust aborts a process that cannot do without an allocation. From now on such a process says why, and ends with exit code
 /// 75. Other aborts stay.
-pub(crate) fn explain_aborts() {
+pub fn explain_aborts() {
     let hint = if has_process_limit() {
         "raise the limit of memory (`ulimit -v`, `ulimit -d`), or lower `train.batch`"
     } else {

@@ -3,7 +3,7 @@ use serde::Serialize;
 /// Whether a training fits into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// The memory was enough, or will be by the plan.
     Fits,
     /// The memory was not enough, or will not be by the plan.
@@ -13,7 +13,8 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    pub(crate) fn text(self) -> &'static str {
+    /// The verdict in words.
+    pub fn text(self) -> &'static str {
         match self {
             Self::Fits => "fits",
             Self::DoesNotFit => "does not fit",

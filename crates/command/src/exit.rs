@@ -4,8 +4,10 @@ use oomph_runs::Ended;
 
 /// The exit code of a command. clap exits with 2 if it cannot parse the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
+    /// The command did what it was asked.
     Success = 0,
+    /// An error.
     Failure = 1,
     /// A device ran out of memory, or would have: `EX_TEMPFAIL` of sysexits.
     OutOfMemory = 75,

@@ -22,7 +22,7 @@ use super::{
 use crate::{error::CliError, exit::Exit, output};
 
 /// Runs the hidden command: reads the parent's request from stdin, works on it, and prints the results.
-pub(crate) fn run(registry: &Registry) -> Result<Exit, CliError> {
+pub fn run(registry: &Registry) -> Result<Exit, CliError> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(CliError::Request)?;
     let request: Request = serde_json::from_str(&line).map_err(|error| CliError::Request(error.into()))?;

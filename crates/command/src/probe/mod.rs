@@ -8,8 +8,10 @@
 //! when its stdin closes, so it never outlives the parent.
 
 mod child;
-pub(crate) mod failure;
-pub(crate) mod message;
+/// Why a child has no result.
+pub mod failure;
+/// What parent and child tell each other.
+pub mod message;
 mod profiled;
 
 use std::{
@@ -34,7 +36,7 @@ use crate::{
     signals::{self, SIGINT, SIGTERM},
 };
 
-pub(crate) use self::{
+pub use self::{
     child::run,
     message::{Measured, Planned, Work},
     profiled::{CardAccount, PlannedAndMeasured, Profiled},
@@ -45,11 +47,11 @@ use self::{
 };
 
 /// The hidden command that a child is started with.
-pub(crate) const COMMAND: &str = "probe";
+pub const COMMAND: &str = "probe";
 
 /// Starts children, one at a time. SIGINT and SIGTERM kill the running child and prevent new ones.
 #[derive(Debug)]
-pub(crate) struct Prober {
+pub struct Prober {
     state: Arc<Mutex<ChildState>>,
 }
 
@@ -62,21 +64,21 @@ struct ChildState {
 
 /// A signal arrived: the program exits with this code.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stopped(pub(crate) Exit);
+pub struct Stopped(pub Exit);
 
 /// The result of a child.
 #[derive(Debug, Default)]
-pub(crate) struct Probed {
+pub struct Probed {
     /// Its plan, if it got that far.
-    pub(crate) planned: Option<Planned>,
+    pub planned: Option<Planned>,
     /// Its measurement, if it got that far.
-    pub(crate) measured: Option<Measured>,
+    pub measured: Option<Measured>,
     /// Its memory, planned and measured, if it got that far.
-    pub(crate) profiled: Option<Profiled>,
+    pub profiled: Option<Profiled>,
     /// Its rehearsal, if it got that far.
-    pub(crate) rehearsed: Option<Rehearsal>,
+    pub rehearsed: Option<Rehearsal>,
     /// Why it failed, if it did.
-    pub(crate) failure: Option<ProbeError>,
+    pub failure: Option<ProbeError>,
 }
 
 impl Prober {
@@ -84,7 +86,7 @@ impl Prober {
     ///
     /// # Errors
     /// If the system refuses signal handlers.
-    pub(crate) fn start() -> Result<Self, CliError> {
+    pub fn start() -> Result<Self, CliError> {
         let state = Arc::new(Mutex::new(ChildState::default()));
         let shared = state.clone();
         signals::handle(&[SIGINT, SIGTERM], move |signal| {
@@ -103,7 +105,7 @@ impl Prober {
     ///
     /// # Errors
     /// [`Stopped`] after a signal. Any other failure is part of the result.
-    pub(crate) fn probe(
+    pub fn probe(
         &self,
         config: &Config,
         work: Work,
@@ -116,7 +118,7 @@ impl Prober {
     ///
     /// # Errors
     /// Those of [`probe`](Self::probe).
-    pub(crate) fn probe_with(
+    pub fn probe_with(
         &self,
         config: &Config,
         work: Work,

@@ -7,7 +7,7 @@ use oomph_memory::gpu::{Breakdown, Cards as _, Nvml, OwnMemory, cuda_devices, vi
 use oomph_trainer::PoolReading;
 
 /// The memory of the card `device`, beside a reading of the pools; `None` if the driver does not answer.
-pub(crate) fn own_card(device: DeviceName, pools: &PoolReading) -> Option<Breakdown> {
+pub fn own_card(device: DeviceName, pools: &PoolReading) -> Option<Breakdown> {
     let DeviceName::Cuda(index) = device else { return None };
     let cards = Nvml::open().ok()?.sample().ok()?;
     let devices = cuda_devices(&cards, visible_devices());

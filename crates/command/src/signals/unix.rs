@@ -7,12 +7,12 @@ use signal_hook::{
     iterator::Signals,
 };
 
-pub(crate) use signal_hook::consts::SIGHUP;
+pub use signal_hook::consts::SIGHUP;
 pub(super) use signal_hook::consts::SIGUSR2;
 
 /// Turns the signal of the limit of file sizes (`ulimit -f`) into an error of the write. Without a handler it ends the
 /// process, and leaves incomplete files.
-pub(crate) fn survive_file_limit() {
+pub fn survive_file_limit() {
     // A handler that does nothing. It can only be refused for signals that no process may handle.
     let _ = flag::register(libc::SIGXFSZ, Arc::default());
 }

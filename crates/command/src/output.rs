@@ -17,24 +17,20 @@ use serde::Serialize;
 use crate::{error::CliError, exit::Exit, stream};
 
 /// The weights of a checkpoint whose training kept an average of them, in words.
-pub(crate) const AVERAGED: &str = "averages over steps (`train.ema`)";
+pub const AVERAGED: &str = "averages over steps (`train.ema`)";
 
 /// Writes a text to stdout and flushes it.
-pub(crate) fn print(text: &str) -> Result<(), CliError> {
+pub fn print(text: &str) -> Result<(), CliError> {
     stream::print(text).map_err(CliError::Output)
 }
 
 /// Writes a value to stdout as one line of JSON.
-pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
+pub fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     stream::print_json(value).map_err(CliError::Output)
 }
 
 /// Writes a result to stdout: with `json` the value, else the text.
-pub(crate) fn show(
-    json: bool,
-    value: &impl Serialize,
-    text: impl FnOnce() -> String,
-) -> Result<Exit, CliError> {
+pub fn show(json: bool, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<Exit, CliError> {
     if json {
         print_json(value)?
     } else {
@@ -44,25 +40,26 @@ pub(crate) fn show(
 }
 
 /// The directory of out-of-memory reports of commands without a run directory.
-pub(crate) fn report_directory(name: &str) -> PathBuf {
+pub fn report_directory(name: &str) -> PathBuf {
     Path::new("out-of-memory").join(name)
 }
 
 /// What becomes of files that already have the names of new ones.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct OverwriteArguments {
+pub struct OverwriteArguments {
     /// Overwrite an existing file
     #[arg(long)]
     force: bool,
 }
 
 impl OverwriteArguments {
-    pub(crate) fn existing(self) -> Existing {
+    /// Whether files are overwritten.
+    pub fn existing(self) -> Existing {
         if self.force { Existing::Replace } else { Existing::Keep }
     }
 
     /// Refuses files that cannot be written, before minutes of work: [`check_file`], and that their folders exist.
-    pub(crate) fn check<'a>(self, paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), CliError> {
+    pub fn check<'a>(self, paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), CliError> {
         paths.into_iter().try_for_each(|path| {
             check_file(path, self.existing())?;
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -73,7 +70,7 @@ impl OverwriteArguments {
 }
 
 /// Refuses a file that exists and stays, a file of a checkpoint, and anything but a file.
-pub(crate) fn check_file(path: &Path, existing: Existing) -> Result<(), CliError> {
+pub fn check_file(path: &Path, existing: Existing) -> Result<(), CliError> {
     files::check_target(path, existing).map_err(refused(path))?;
     // A checkpoint with a replaced file is damaged, since its checksums no longer match.
     if path.exists() && path.with_file_name("state.json").is_file() {
@@ -83,7 +80,7 @@ pub(crate) fn check_file(path: &Path, existing: Existing) -> Result<(), CliError
 }
 
 /// Writes a file that the user named: complete or not at all, and only where [`check_file`] allows it.
-pub(crate) fn write_file(
+pub fn write_file(
     path: &Path,
     existing: Existing,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -102,7 +99,7 @@ fn refused(path: &Path) -> impl FnOnce(WriteError) -> CliError {
 }
 
 /// Writes a timeline as the page `html` and as the picture `svg`, each if named. Returns the paths of the files.
-pub(crate) fn write_timeline(
+pub fn write_timeline(
     timeline: &Timeline,
     [html, svg]: [Option<&Path>; 2],
     existing: Existing,

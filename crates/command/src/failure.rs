@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::{error::CliError, output, stream};
 
 /// Prints an error to stderr, and with `json` also as the last line of stdout.
-pub(crate) fn report(error: &CliError, json: bool) {
+pub fn report(error: &CliError, json: bool) {
     let (message, causes, out_of_memory) = (error.to_string(), causes(error), error.out_of_memory());
     let mut text = format!("{} {}", style("error:").for_stderr().red().bold(), printable(&message));
     for cause in causes.iter().map(printable) {
@@ -39,7 +39,7 @@ pub(crate) fn report(error: &CliError, json: bool) {
 }
 
 /// An error with its causes, as one line.
-pub(crate) fn in_words(error: &CliError) -> String {
+pub fn in_words(error: &CliError) -> String {
     [vec![error.to_string()], causes(error)].concat().join(": ")
 }
 

@@ -14,14 +14,14 @@ use signal_hook::{
 };
 
 /// Signals that Windows does not have; the numbers are those of Unix.
-pub(crate) const SIGHUP: i32 = 1;
+pub const SIGHUP: i32 = 1;
 pub(super) const SIGUSR2: i32 = 12;
 
 /// How long a signal waits at most: too short to be noticed, too long to cost time.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Nothing: Windows has no limit of file sizes.
-pub(crate) fn survive_file_limit() {}
+pub fn survive_file_limit() {}
 
 /// The signals that a training handles: Ctrl-C, and the request of another program to end.
 pub(super) fn of_training() -> Vec<i32> {

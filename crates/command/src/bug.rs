@@ -16,7 +16,7 @@ use crate::{error::CliError, stream};
 /// A panic that no code caught.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}: {} ({location})", self.kind(), without_backtrace(message))]
-pub(crate) struct Bug {
+pub struct Bug {
     message: String,
     location: String,
     backtrace: Option<String>,
@@ -38,7 +38,7 @@ static PANICS: Mutex<Panics> = Mutex::new(Panics { known: None, last: None });
 ///
 /// A caught panic becomes an error where it was caught, such as a decoder's on a damaged image. [`last_panic`] returns
 /// any other.
-pub(crate) fn record_panics() {
+pub fn record_panics() {
     panic::set_hook(Box::new(|info| {
         let bug = Bug::of(info);
         device_failure::note_panic(std::thread::current().name(), &bug.message);
@@ -51,7 +51,7 @@ pub(crate) fn record_panics() {
 }
 
 /// The error of a command that panicked: the failure of a device, or else a bug.
-pub(crate) fn error_of(panicked: &(dyn Any + Send)) -> CliError {
+pub fn error_of(panicked: &(dyn Any + Send)) -> CliError {
     match device_failure::of_panic(panicked) {
         Some(failure) => TrainError::from(failure).into(),
         None => CliError::Bug(last_panic()),
@@ -59,7 +59,7 @@ pub(crate) fn error_of(panicked: &(dyn Any + Send)) -> CliError {
 }
 
 /// The last panic of this process, with the panic that caused it.
-pub(crate) fn last_panic() -> Bug {
+pub fn last_panic() -> Bug {
     let mut panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
     let last = panics.last.take().unwrap_or_else(|| Bug {
         message: "a panic".into(),
@@ -72,7 +72,7 @@ pub(crate) fn last_panic() -> Bug {
 }
 
 /// The first panic of this process with a known message, such as that of a thread that survived it.
-pub(crate) fn known_panic() -> Option<Bug> {
+pub fn known_panic() -> Option<Bug> {
     PANICS.lock().unwrap_or_else(PoisonError::into_inner).known.take()
 }
 
@@ -91,7 +91,7 @@ impl Bug {
     }
 
     /// The meaning of its message, or of the message of its cause.
-    pub(crate) fn explanation(&self) -> Option<Explanation> {
+    pub fn explanation(&self) -> Option<Explanation> {
         let cause = self.cause.as_ref().and_then(|cause| explain(&cause.message));
         cause.or_else(|| explain(&self.message))
     }
@@ -100,13 +100,15 @@ impl Bug {
         if self.explanation().is_some() { "unexpected failure" } else { "internal error" }
     }
 
-    pub(crate) fn hint(&self) -> String {
+    /// What the user can do about it.
+    pub fn hint(&self) -> String {
         let report = "this is a bug in oomph, or in your own model, data source or task; please report it with the \
                       command line and the output with RUST_BACKTRACE=1";
         self.explanation().map_or(report, |explanation| explanation.hint).to_owned()
     }
 
-    pub(crate) fn show_backtrace(&self) {
+    /// Prints the backtrace, if `RUST_BACKTRACE` asked for one.
+    pub fn show_backtrace(&self) {
         if let Some(backtrace) = &self.backtrace {
             stream::write_line(backtrace);
         }
