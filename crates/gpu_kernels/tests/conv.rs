@@ -143,6 +143,28 @@ fn formats_of_products() -> Vec<DType> {
     formats
 }
 
+/// 512 cubes share 525,312 positions, of which the last ones get none.
+#[test]
+fn cubes_without_positions_sum_nothing() {
+    if !has_driver() {
+        return;
+    }
+    let case = case(513, [1, 1], [32, 32], [1, 1, 0]);
+    let values = |seed| rounded(&noise(513 * 32 * 32, seed), DType::F32);
+    let (input, gradient) = (values(1), values(3));
+    let right = input.iter().zip(&gradient).map(|(input, gradient)| input * gradient).sum::<f64>();
+    let found = conv2d_weight_backward(
+        image(&input, case.input(), DType::F32, Memory::ChannelsFirst),
+        image(&gradient, case.output(), DType::F32, Memory::ChannelsFirst),
+        case.weight(),
+        case.options(),
+    );
+    let found = to_host(found)[0];
+    // Noise adds up to about the square root of its count; factors are rounded to 10 bits.
+    let size = (input.len() as f64).sqrt();
+    assert!((found - right).abs() < 1e-3 * size, "{found} instead of {right}");
+}
+
 #[test]
 fn convolutions_and_their_gradients_are_sums_of_products() {
     if !has_driver() {

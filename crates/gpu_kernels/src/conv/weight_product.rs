@@ -92,7 +92,8 @@ fn sum_products_of_tiles<E: Float, S: Float, N: Size, M: Size>(
     let left = no_products(step);
     let right = no_products(step);
 
-    let mut chunk = CUBE_POS_Z as usize * sums.of_split;
+    // The shares of the last cubes may be beyond the positions.
+    let mut chunk = min(CUBE_POS_Z as usize * sums.of_split, sums.positions);
     let end = min(chunk + sums.of_split, sums.positions);
     // The first round only loads, and the last one only multiplies.
     let rounds = (end - chunk).div_ceil(DEPTH) + 1;
