@@ -125,8 +125,10 @@ fn triangles(from: usize, to: usize) -> Vec<Taps> {
 
 fn nearest(from: usize, to: usize) -> Vec<Taps> {
     let scale = from as f64 / to as f64;
-    let first = |index: usize| (((index as f64 + 0.5) * scale) as usize).min(from - 1);
-    (0..to).map(|index| Taps { first: first(index), weights: vec![1 << FRACTION] }).collect()
+    // A sum, as Pillow has it: where a middle lies between two pixels, its rounding error decides.
+    let middles = std::iter::successors(Some(0.5 * scale), |middle| Some(middle + scale)).take(to);
+    let taps = |middle: f64| Taps { first: (middle as usize).min(from - 1), weights: vec![1 << FRACTION] };
+    middles.map(taps).collect()
 }
 
 /// A sum in fixed point, as a pixel.
