@@ -92,6 +92,7 @@ fn computed(image: &Image, case: &Case) -> (Vec<u8>, u8) {
             let operation = Operation::new(whole(0), whole(1), case.numbers[2], shape);
             (in_place(&|pixels| operation.apply(pixels, shape)), 1)
         }
+        // The golden file has the operations above alone.
         other => panic!("the test knows no operation `{other}`"),
     }
 }
