@@ -38,7 +38,7 @@ fn a_folder_is_described_with_its_flaws() {
     assert_eq!(json["train"]["images"]["smallest"], serde_json::json!([4, 6]));
     assert_eq!(json["train"]["images"]["by_channels"], serde_json::json!({ "1": 1, "3": 11 }));
     assert_eq!(json["duplicates"]["count"], 1);
-    assert_eq!(json["warnings"].as_array().map(Vec::len), Some(3));
+    assert_eq!(json["warnings"].as_array().map(Vec::len), Some(4));
 }
 
 #[test]

@@ -64,7 +64,9 @@ fn a_run_does_not_continue_with_other_weights_or_draws() {
         let (key, value) = setting.split_once('=').expect("a setting");
         let text = String::from_utf8(folder.read("photos.toml")).expect("text");
         let value = if value.parse::<f64>().is_ok() { value.to_owned() } else { format!("'{value}'") };
-        folder.write("other.toml", format!("{key} = {value}\n{text}"));
+        let (section, name) = key.split_once('.').expect("a section");
+        let section = format!("[{section}]\n");
+        folder.write("other.toml", text.replacen(&section, &format!("{section}{name} = {value}\n"), 1));
         let answer = folder.oomph(&["train", "other.toml", "--resume", "--steps", "4"]);
         assert!(answer.code == Some(1) && answer.stderr.contains(key), "{answer}");
     }

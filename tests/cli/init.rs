@@ -181,6 +181,7 @@ fn a_config_is_never_replaced_unasked() {
 fn a_terminal_is_asked_and_an_empty_answer_is_the_default() {
     let folder = Folder::new();
     cats_and_dogs(&folder);
+    std::fs::remove_file(folder.at("photos.toml")).expect("removed");
     let (mut ours, theirs) = pseudo_terminal(100);
     ours.write_all(b"photos\n\nlstm\n").expect("a terminal");
     let mut command = folder.command(&["init", "--epochs", "3"]);

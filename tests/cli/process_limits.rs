@@ -78,7 +78,7 @@ fn a_limit_of_addresses_is_a_memory_limit() {
 fn memory_that_the_system_refuses_is_an_error() {
     let folder = Folder::new();
     // In KiB: from what the program needs to start, to what it respects as a limit.
-    let answers: Vec<_> = (34_000..54_000)
+    let answers: Vec<_> = (36_000..56_000)
         .step_by(1_000)
         .map(|limit| limited(&folder, &[], &format!("-v {limit}"), &["train", "--config", "tiny.toml"]))
         .collect();

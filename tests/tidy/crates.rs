@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 29] = [
+const IMPORTS: [(&str, &[&str]); 30] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("protobuf", &[]),
@@ -13,7 +13,8 @@ const IMPORTS: [(&str, &[&str]); 29] = [
     ("study", &["core", "search"]),
     ("tuner", &["core", "config", "search", "study"]),
     ("parallel", &["core"]),
-    ("data", &["core", "config"]),
+    ("transform", &["core", "config"]),
+    ("data", &["core", "config", "transform"]),
     ("kernels", &["core", "gpu_kernels"]),
     ("model", &["core", "config", "onnx", "kernels"]),
     ("timeline", &["core"]),
@@ -109,7 +110,7 @@ const IMPORTS: [(&str, &[&str]); 29] = [
     ),
 ];
 /// The crates that do not depend on Burn.
-const WITHOUT_BURN: [&str; 13] = [
+const WITHOUT_BURN: [&str; 14] = [
     "core",
     "protobuf",
     "onnx",
@@ -118,6 +119,7 @@ const WITHOUT_BURN: [&str; 13] = [
     "study",
     "tuner",
     "parallel",
+    "transform",
     "data",
     "timeline",
     "tune_page",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the golden values of image augmentation, from torchvision and Pillow on the CPU.
 
-The Rust test `crates/data/src/transform/golden.rs` reads the written file and needs no
+The Rust test `crates/transform/src/golden.rs` reads the written file and needs no
 Python. Run this only to change what is checked, with these versions:
 
     python3 -m venv /tmp/torchvenv
@@ -22,7 +22,7 @@ from torchvision.transforms import InterpolationMode, RandAugment
 from torchvision.transforms import functional as F
 from torchvision.transforms.autoaugment import _apply_op
 
-OUT = Path(__file__).resolve().parents[2] / "crates" / "data" / "tests" / "golden" / "augment.json"
+OUT = Path(__file__).resolve().parents[2] / "crates" / "transform" / "tests" / "golden" / "augment.json"
 BILINEAR = InterpolationMode.BILINEAR
 
 

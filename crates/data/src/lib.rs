@@ -84,7 +84,6 @@ mod source;
 pub mod survey;
 mod synthetic;
 mod text;
-pub mod transform;
 
 pub use batch::{Batch, Targets};
 pub use cifar10::cifar10;
@@ -98,6 +97,7 @@ pub use image_files::ImageFiles;
 pub use image_reader::ImageReader;
 pub use loader::Loader;
 pub use mix::Mix;
+pub use oomph_transform as transform;
 pub use options::{LoaderOptions, OnCorrupt};
 pub use record::{Columns, DataDigest, OtherClass, SourceRecord};
 pub use sample_order::{LastBatch, SampleOrder};

@@ -31,7 +31,7 @@ pub enum Fit {
 }
 
 /// The pixels of `view` in the size of `shape`, by channel and row.
-pub(crate) fn fitted(view: View<'_>, shape: ImageShape, resize: Resize, fit: Fit) -> Vec<u8> {
+pub fn fitted(view: View<'_>, shape: ImageShape, resize: Resize, fit: Fit) -> Vec<u8> {
     let (ImageShape { height, width, .. }, from) = (shape, view.shape());
     if (from.height, from.width) == (height, width) {
         return view.to_planar();

@@ -40,12 +40,12 @@ impl Augment {
     }
 
     /// The first key of a change that needs pixels of 256 values, for messages.
-    pub(crate) fn needs_bytes(&self) -> Option<&'static str> {
+    pub fn needs_bytes(&self) -> Option<&'static str> {
         self.color_jitter.first_key().or(self.rand_augment.map(|_| "augment.rand_augment"))
     }
 
     /// The first key that is not off, for messages.
-    pub(crate) fn first_key(&self) -> Option<&'static str> {
+    pub fn first_key(&self) -> Option<&'static str> {
         let keys = [
             self.resized_crop.map(|_| "augment.resized_crop"),
             (self.rotate > 0.0).then_some("augment.rotate"),

@@ -15,12 +15,12 @@ pub struct Statistics {
 
 impl Statistics {
     /// Mean and standard deviation of a channel.
-    pub(crate) fn of(&self, channel: usize) -> Option<(f64, f64)> {
+    pub fn of(&self, channel: usize) -> Option<(f64, f64)> {
         Some((*self.mean.get(channel)?, *self.std.get(channel)?))
     }
 
     /// Mean and standard deviation of a channel, as messages show them.
-    pub(crate) fn shown(&self, channel: usize) -> String {
+    pub fn shown(&self, channel: usize) -> String {
         match self.of(channel) {
             Some((mean, std)) => format!("mean {mean:.6} and standard deviation {std:.6}"),
             None => "nothing".to_owned(),
@@ -28,7 +28,7 @@ impl Statistics {
     }
 
     /// Whether these can normalise `count` channels or columns.
-    pub(crate) fn is_of(&self, count: usize) -> bool {
+    pub fn is_of(&self, count: usize) -> bool {
         let Self { mean, std } = self;
         let is_usable = mean.iter().all(|mean| mean.is_finite())
             && std.iter().all(|&std| std > 0.0 && (std as f32).is_normal());

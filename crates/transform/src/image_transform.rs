@@ -1,39 +1,19 @@
-//! The transforms of pixels between file and model: augmentation, then scaling and normalisation.
-
-mod affine;
-mod area;
-mod augment;
-mod color;
-mod color_jitter;
-mod crop;
-mod erase;
-#[cfg(test)]
-mod golden;
-mod image_shape;
-mod normalize;
-mod rand_augment;
-mod resize;
-mod resized_crop;
-mod statistics;
-mod view;
+//! From the pixels of an image to the values of a model.
 
 use std::borrow::Cow;
 
 use oomph_config::{ConfigError, Section};
 use oomph_core::{Generator, Key};
 
-pub use self::{
+use crate::{
     augment::Augment,
-    color_jitter::ColorJitter,
-    erase::Erase,
+    crop,
     image_shape::ImageShape,
     normalize::Normalize,
-    rand_augment::RandAugment,
-    resize::{Fit, Resize},
-    resized_crop::ResizedCrop,
-    statistics::{PixelSums, Statistics},
+    resize::{self, Fit, Resize},
+    statistics::Statistics,
+    view::View,
 };
-pub(crate) use self::{resize::fitted, view::View};
 
 /// The transforms that the user chose: `normalize`, `mean`, `std`, `crop_padding`, `flip` and the table `augment`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,22 +50,13 @@ impl TransformSettings {
     }
 
     /// The first key of random changes that is not off, for messages.
-    pub(crate) fn first_random_key(&self) -> Option<&'static str> {
+    pub fn first_random_key(&self) -> Option<&'static str> {
         let crop = (self.crop_padding > 0).then_some("crop_padding");
         crop.or(self.flip.then_some("flip")).or(self.augment.first_key())
     }
 }
 
 /// Turns the pixels of an image, as bytes, into the input values of a model.
-///
-/// ```
-/// use oomph_data::transform::{ImageShape, ImageTransform, Statistics, TransformSettings};
-///
-/// let shape = ImageShape { channels: 1, height: 2, width: 2 };
-/// let statistics = Statistics { mean: vec![0.5], std: vec![0.25] };
-/// let transform = ImageTransform::new(shape, &TransformSettings::default(), &statistics, 255);
-/// assert_eq!(transform.apply(&[0, 255, 255, 0], None), [-2.0, 2.0, 2.0, -2.0]);
-/// ```
 #[derive(Clone, Debug)]
 pub struct ImageTransform {
     shape: ImageShape,
@@ -115,7 +86,7 @@ impl ImageTransform {
     }
 
     /// The transform with the filter of a random resized crop.
-    pub(crate) fn with_resize(self, resize: Resize) -> Self {
+    pub fn with_resize(self, resize: Resize) -> Self {
         Self { resize, ..self }
     }
 
@@ -142,12 +113,12 @@ impl ImageTransform {
     }
 
     /// Whether training images are cropped at random from whole images of any size: [`apply_whole`](Self::apply_whole).
-    pub(crate) fn crops_whole_images(&self) -> bool {
+    pub fn crops_whole_images(&self) -> bool {
         self.augment.resized_crop.is_some()
     }
 
     /// The values of one training image, cropped at random from a whole image of any size, resized and changed.
-    pub(crate) fn apply_whole(&self, whole: View<'_>, key: Key) -> Vec<f32> {
+    pub fn apply_whole(&self, whole: View<'_>, key: Key) -> Vec<f32> {
         self.augmented(whole, Cow::default(), key)
     }
 

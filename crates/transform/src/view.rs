@@ -2,7 +2,7 @@ use super::image_shape::ImageShape;
 
 /// The pixels of an image, in whichever order they lie in memory; or a window of an image.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct View<'a> {
+pub struct View<'a> {
     /// From the first pixel of the window on.
     bytes: &'a [u8],
     shape: ImageShape,
@@ -13,37 +13,37 @@ pub(crate) struct View<'a> {
 
 impl<'a> View<'a> {
     /// Pixels by channel, then by row.
-    pub(crate) fn planar(bytes: &'a [u8], shape: ImageShape) -> Self {
+    pub fn planar(bytes: &'a [u8], shape: ImageShape) -> Self {
         let ImageShape { height, width, .. } = shape;
         Self { bytes, shape, channel_stride: height * width, row_stride: width, column_stride: 1 }
     }
 
     /// Pixels by row, each with all its channels, as decoders write them.
-    pub(crate) fn interleaved(bytes: &'a [u8], shape: ImageShape) -> Self {
+    pub fn interleaved(bytes: &'a [u8], shape: ImageShape) -> Self {
         let ImageShape { channels, width, .. } = shape;
         Self { bytes, shape, channel_stride: 1, row_stride: channels * width, column_stride: channels }
     }
 
     /// The size of the window.
-    pub(crate) fn shape(&self) -> ImageShape {
+    pub fn shape(&self) -> ImageShape {
         self.shape
     }
 
     /// A window of this window, which contains it.
-    pub(crate) fn window(self, window: Window) -> Self {
+    pub fn window(self, window: Window) -> Self {
         let Window { top, left, height, width } = window;
         let first = top * self.row_stride + left * self.column_stride;
         Self { bytes: &self.bytes[first..], shape: ImageShape { height, width, ..self.shape }, ..self }
     }
 
     /// The values of one row of one channel, from left to right.
-    pub(crate) fn row(&self, channel: usize, row: usize) -> impl Iterator<Item = u8> + 'a {
+    pub fn row(&self, channel: usize, row: usize) -> impl Iterator<Item = u8> + 'a {
         let first = channel * self.channel_stride + row * self.row_stride;
         self.bytes[first..].iter().step_by(self.column_stride).take(self.shape.width).copied()
     }
 
     /// A copy by channel, then by row.
-    pub(crate) fn to_planar(self) -> Vec<u8> {
+    pub fn to_planar(self) -> Vec<u8> {
         let mut pixels = Vec::with_capacity(self.shape.elements());
         for channel in 0..self.shape.channels {
             (0..self.shape.height).for_each(|row| pixels.extend(self.row(channel, row)));
@@ -54,11 +54,11 @@ impl<'a> View<'a> {
 
 /// A rectangle within an image, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Window {
-    pub(crate) top: usize,
-    pub(crate) left: usize,
-    pub(crate) height: usize,
-    pub(crate) width: usize,
+pub struct Window {
+    pub top: usize,
+    pub left: usize,
+    pub height: usize,
+    pub width: usize,
 }
 
 #[cfg(test)]

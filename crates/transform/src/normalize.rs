@@ -48,7 +48,7 @@ impl Normalize {
     }
 
     /// The statistics to normalise by; `None` for those of the training images.
-    pub(crate) fn known(&self) -> Option<Statistics> {
+    pub fn known(&self) -> Option<Statistics> {
         match self {
             Self::Auto => None,
             Self::None => Some(Statistics::default()),
