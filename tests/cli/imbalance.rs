@@ -11,7 +11,8 @@ fn weights_that_do_not_fit_the_classes_are_refused() {
         let rows: String = (0..60).map(|row| format!("{row}\n")).collect();
         folder.write("series.csv", format!("line\n{rows}"));
     };
-    const SERIES: [&str; 4] = ["--set", "data.source=csv", "--set", "data.path=series.csv"];
+    const SERIES: [&str; 6] =
+        ["--set", "data.source=csv", "--set", "data.path=series.csv", "--set", "data.steps=4"];
     let photos = |about, setting: &'static str| {
         Case::new(about, &["train", "photos.toml", "--set", setting]).after(cats_and_dogs)
     };

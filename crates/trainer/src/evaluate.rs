@@ -1,4 +1,4 @@
-use std::{path::PathBuf, time::Instant};
+use std::{mem, path::PathBuf, time::Instant};
 
 use burn::tensor::Tensor;
 use oomph_config::{Config, sections::eval_metric::EvalMetric};
@@ -358,17 +358,31 @@ impl Sums {
 
     /// Sums over all ranks an evaluation that began at `start`. A stop of one rank stops all: the inner error.
     fn finish(
-        self,
+        mut self,
         session: &Session,
         stopped: Option<StopReason>,
         start: Instant,
     ) -> Result<Result<Evaluation, StopReason>, TrainError> {
         let sum = |sums: Vec<f32>| sums.into_iter().map(f64::from).sum::<f64>();
-        let has_accuracy = !self.correct.is_empty();
+        let correct =
+            (!self.correct.is_empty()).then(|| read_all(mem::take(&mut self.correct))).transpose()?.map(sum);
+        let loss = sum(read_all(mem::take(&mut self.loss))?);
+        // The scores of many classes have many sums.
+        charge(Account::Host, || self.summed(session, stopped, start, loss, correct))
+    }
+
+    fn summed(
+        self,
+        session: &Session,
+        stopped: Option<StopReason>,
+        start: Instant,
+        loss: f64,
+        correct: Option<f64>,
+    ) -> Result<Result<Evaluation, StopReason>, TrainError> {
         let mut here = vec![
-            sum(read_all(self.loss)?),
-            sum(read_all(self.correct)?),
-            f64::from(has_accuracy),
+            loss,
+            correct.unwrap_or_default(),
+            f64::from(correct.is_some()),
             self.samples as f64,
             self.weight,
             self.skipped.len() as f64,
