@@ -85,6 +85,11 @@ pub mod survey;
 mod synthetic;
 mod text;
 
+/// The transforms of images: the crate `oomph-transform`.
+pub mod transform {
+    pub use oomph_transform::*;
+}
+
 pub use batch::{Batch, Targets};
 pub use cifar10::cifar10;
 pub use digits::digits;
@@ -97,7 +102,6 @@ pub use image_files::ImageFiles;
 pub use image_reader::ImageReader;
 pub use loader::Loader;
 pub use mix::Mix;
-pub use oomph_transform as transform;
 pub use options::{LoaderOptions, OnCorrupt};
 pub use record::{Columns, DataDigest, OtherClass, SourceRecord};
 pub use sample_order::{LastBatch, SampleOrder};
