@@ -51,7 +51,13 @@ pub(super) fn targets() -> Vec<Target> {
             )
         },
         csv("csv", |bytes| data::csv(bytes, false).is_ok()),
-        csv("labels", |bytes| data::labels(bytes).is_ok()),
+        Target {
+            seeds: vec![
+                b"file,label\na.jpg,cat\nb.jpg,dog\n".to_vec(),
+                b"label,file\n\"a cat\",a b.png\n".to_vec(),
+            ],
+            ..csv("labels", |bytes| data::labels(bytes).is_ok())
+        },
         csv("csv skipping", |bytes| data::csv(bytes, true).is_ok()),
         Target::json("statistics", data::statistics, vec![STATISTICS.to_vec()]),
         pictures(),
