@@ -347,28 +347,34 @@ def check_chart(browser, path):
 VIEWS = {"light": (1440, 1180, False), "dark": (1440, 1180, True), "phone": (400, 1500, False)}
 
 
-def take_screenshots(folder, pages):
+def choose_a_block(browser, shoot):
+    """What is shot of a timeline's page after its first screenshot."""
+    if not browser.run("return typeof stage !== 'undefined'"):
+        return
+    target = browser.run(FIND_LARGEST)
+    if target:
+        browser.hover(target["x"], target["y"])
+        shoot("hover")
+    browser.press_button("#mode [data-value=block]")
+    browser.run("scrollTo(0, 0)")
+    shoot("block")
+    browser.press_button("#blocks tbody tr:nth-child(3) button")
+    browser.run("scrollTo(0, 0)")
+    browser.settle()
+    shoot("chosen")
+
+
+def take_screenshots(folder, pages, views=VIEWS, visit=choose_a_block):
+    """Shoots each page in each view, then what `visit(browser, shoot)` makes of it."""
     folder.mkdir(parents=True, exist_ok=True)
-    for view, (width, height, dark) in VIEWS.items():
+    for view, (width, height, dark) in views.items():
         browser = Browser(width, height, dark)
         try:
             for page in pages:
                 browser.open(page)
                 browser.settle()
                 browser.screenshot(folder / f"{page.stem}-{view}.png")
-                if not browser.run("return typeof stage !== 'undefined'"):
-                    continue
-                target = browser.run(FIND_LARGEST)
-                if target:
-                    browser.hover(target["x"], target["y"])
-                    browser.screenshot(folder / f"{page.stem}-{view}-hover.png")
-                browser.press_button("#mode [data-value=block]")
-                browser.run("scrollTo(0, 0)")
-                browser.screenshot(folder / f"{page.stem}-{view}-block.png")
-                browser.press_button("#blocks tbody tr:nth-child(3) button")
-                browser.run("scrollTo(0, 0)")
-                browser.settle()
-                browser.screenshot(folder / f"{page.stem}-{view}-chosen.png")
+                visit(browser, lambda what: browser.screenshot(folder / f"{page.stem}-{view}-{what}.png"))
         finally:
             browser.close()
 

@@ -6,12 +6,8 @@
 Works like browser_check.py, whose browser it uses. `--open` names pages with hardly any readings.
 """
 
-import argparse
-import pathlib
-import sys
-
-from browser_check import Browser, Failure, check, check_clean
-from tune_browser_check import VIEWS, painted
+from browser_check import check, check_clean
+from tune_browser_check import painted, use_pages
 
 # Of a page of 40 runs and 20,000 readings, from its first byte until it is drawn.
 SLOWEST_PAGE_MS = 2000
@@ -131,46 +127,12 @@ def check_open(browser, path):
     check_clean(browser)
 
 
-def take_screenshots(folder, pages):
-    folder.mkdir(parents=True, exist_ok=True)
-    for view, (width, height, dark) in VIEWS.items():
-        browser = Browser(width, height, dark)
-        try:
-            for page in pages:
-                browser.open(page)
-                browser.settle()
-                browser.screenshot(folder / f"{page.stem}-{view}.png")
-                if "loss" in browser.run(SHOWN):
-                    at = browser.run(PLACE, "loss", 0.3)
-                    browser.hover(at["x"], at["y"])
-                    browser.screenshot(folder / f"{page.stem}-{view}-hover.png")
-        finally:
-            browser.close()
-
-
-def main():
-    parser = argparse.ArgumentParser(description="Uses the page of runs as a reader does.")
-    parser.add_argument("pages", nargs="+", type=pathlib.Path)
-    parser.add_argument("--open", type=pathlib.Path, action="append", default=[], help="a page with hardly any readings")
-    parser.add_argument("--screenshots", type=pathlib.Path, help="take screenshots into this folder instead")
-    arguments = parser.parse_args()
-    if arguments.screenshots:
-        return take_screenshots(arguments.screenshots, [*arguments.pages, *arguments.open])
-    for width in (1280, 480):
-        browser = Browser(width, 900)
-        try:
-            for page in arguments.pages:
-                try:
-                    check_page(browser, page)
-                except Failure as failure:
-                    sys.exit(f"error: {page} at {width} px: {failure}")
-            for page in arguments.open:
-                check_open(browser, page)
-        except Failure as failure:
-            sys.exit(f"error: {failure}")
-        finally:
-            browser.close()
+def hover_over_the_loss(browser, shoot):
+    if "loss" in browser.run(SHOWN):
+        at = browser.run(PLACE, "loss", 0.3)
+        browser.hover(at["x"], at["y"])
+        shoot("hover")
 
 
 if __name__ == "__main__":
-    main()
+    use_pages("Uses the page of runs as a reader does.", "readings", check_page, check_open, visit=hover_over_the_loss)

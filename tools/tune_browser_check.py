@@ -10,7 +10,7 @@ import argparse
 import pathlib
 import sys
 
-from browser_check import Browser, Failure, check, check_clean, move
+from browser_check import Browser, Failure, check, check_clean, move, take_screenshots
 
 # Of a page of 2,000 trials, from its first byte until it is drawn.
 SLOWEST_PAGE_MS = 2000
@@ -195,31 +195,19 @@ def check_open(browser, path):
 VIEWS = {"light": (1280, 900, False), "dark": (1280, 900, True), "phone": (480, 900, False), "phone-dark": (480, 900, True)}
 
 
-def take_screenshots(folder, pages):
-    folder.mkdir(parents=True, exist_ok=True)
-    for view, (width, height, dark) in VIEWS.items():
-        browser = Browser(width, height, dark)
-        try:
-            for page in pages:
-                browser.open(page)
-                browser.settle()
-                browser.screenshot(folder / f"{page.stem}-{view}.png")
-        finally:
-            browser.close()
-
-
-def main():
-    parser = argparse.ArgumentParser(description="Uses the page of a study as a reader does.")
+def use_pages(about, has_hardly, check_page, check_open, narrow=slice(None), visit=lambda browser, shoot: None):
+    """The command line of a page with curves: checks pages on a wide and a narrow screen, of which the narrow one gets a slice."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("pages", nargs="+", type=pathlib.Path)
-    parser.add_argument("--open", type=pathlib.Path, action="append", default=[], help="a page with hardly any trials")
+    parser.add_argument("--open", type=pathlib.Path, action="append", default=[], help=f"a page with hardly any {has_hardly}")
     parser.add_argument("--screenshots", type=pathlib.Path, help="take screenshots into this folder instead")
     arguments = parser.parse_args()
     if arguments.screenshots:
-        return take_screenshots(arguments.screenshots, [*arguments.pages, *arguments.open])
-    for width in (1280, 480):
+        return take_screenshots(arguments.screenshots, [*arguments.pages, *arguments.open], VIEWS, visit)
+    for width, pages in ((1280, arguments.pages), (480, arguments.pages[narrow])):
         browser = Browser(width, 900)
         try:
-            for page in arguments.pages if width > 1000 else arguments.pages[:1]:
+            for page in pages:
                 try:
                     check_page(browser, page)
                 except Failure as failure:
@@ -233,4 +221,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    use_pages("Uses the page of a study as a reader does.", "trials", check_page, check_open, narrow=slice(1))

@@ -116,8 +116,10 @@ fn a_study_that_is_killed_goes_on_at_once() {
     // An hour would pass if the lease were waited for.
     let few = [&patient[..], &["--set", "tune.trials=2"]].concat();
     let again = folder.oomph(&[&["tune", "--config", "study.toml", "--json"], &few[..]].concat()).success();
-    let trains = again.json_lines().into_iter().find(|event| event["event"] == "trains").expect("an event");
-    assert_eq!((trains["trial"].as_u64(), trains["attempt"].as_u64()), (Some(0), Some(2)));
+    // Trials that run side by side begin in any order.
+    let begins = |event: &Value| event["event"] == "trains" && event["trial"] == 0;
+    let first = again.json_lines().into_iter().find(begins).expect("trial 0 trains");
+    assert_eq!(first["attempt"], 2);
     assert_eq!(again.last_json()["states"]["complete"], 2);
 }
 

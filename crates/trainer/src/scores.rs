@@ -70,10 +70,21 @@ struct FeatureSums {
 }
 
 impl Scores {
-    /// Empty scores for a kind of target; `None` for tokens, whose perplexity says it, and for more than 4,096 classes.
+    /// Whether there are scores for a kind of target: not for tokens, whose perplexity says it, and not for more than 4,096
+    /// classes.
+    pub(crate) fn exist_for(target: &TargetSpec) -> bool {
+        match target {
+            TargetSpec::Class { count } => *count <= MOST_CLASSES,
+            TargetSpec::Values { .. } => true,
+            TargetSpec::Tokens { .. } => false,
+        }
+    }
+
+    /// Empty scores for a kind of target; `None` where none [exist](Self::exist_for).
     pub(crate) fn of(target: &TargetSpec) -> Option<Self> {
         match target {
-            TargetSpec::Class { count } if *count <= MOST_CLASSES => Some(Self::Classes(ClassScores {
+            _ if !Self::exist_for(target) => None,
+            TargetSpec::Class { count } => Some(Self::Classes(ClassScores {
                 classes: *count,
                 confusion: vec![0; count * count],
                 in_top_5: 0,
@@ -82,7 +93,7 @@ impl Scores {
                 samples: 0,
                 features: vec![FeatureSums::default(); *features],
             })),
-            TargetSpec::Class { .. } | TargetSpec::Tokens { .. } => None,
+            TargetSpec::Tokens { .. } => None,
         }
     }
 
@@ -178,37 +189,37 @@ impl ClassScores {
 
     /// The share of samples whose class is among the five likeliest; `None` for five classes or fewer.
     pub fn top_5(&self) -> Option<f64> {
-        (self.classes > 5).then(|| self.share(self.in_top_5))
+        has_top_5(self.classes).then(|| self.share(self.in_top_5))
     }
 
     /// Each class.
     pub fn of_classes(&self) -> Vec<ClassScore> {
+        self.counted().map(|(_, score)| score).collect()
+    }
+
+    /// Each class, after the number of its predictions.
+    fn counted(&self) -> impl Iterator<Item = (u64, ClassScore)> {
         let mut predictions = vec![0; self.classes];
         for row in self.confusion.chunks_exact(self.classes.max(1)) {
             predictions.iter_mut().zip(row).for_each(|(sum, count)| *sum += count);
         }
-        (0..self.classes)
-            .map(|class| {
-                let right = self.count(class, class);
-                let samples = (0..self.classes).map(|predicted| self.count(class, predicted)).sum();
-                let predicted = predictions[class];
-                ClassScore {
-                    samples,
-                    precision: share(right, predicted),
-                    recall: share(right, samples),
-                    f1: share(2 * right, samples + predicted),
-                }
-            })
-            .collect()
+        predictions.into_iter().enumerate().map(|(class, predicted)| {
+            let right = self.count(class, class);
+            let samples = (0..self.classes).map(|predicted| self.count(class, predicted)).sum();
+            let score = ClassScore {
+                samples,
+                precision: share(right, predicted),
+                recall: share(right, samples),
+                f1: share(2 * right, samples + predicted),
+            };
+            (predicted, score)
+        })
     }
 
     /// The mean over classes (macro): each class counts the same.
     pub fn averages(&self) -> Averages {
-        let is_there = |(class, score): &(usize, ClassScore)| {
-            score.samples > 0 || (0..self.classes).any(|truth| self.count(truth, *class) > 0)
-        };
-        let there: Vec<_> =
-            self.of_classes().into_iter().enumerate().filter(is_there).map(|(_, score)| score).collect();
+        let is_there = |(predicted, score): &(u64, ClassScore)| score.samples > 0 || *predicted > 0;
+        let there: Vec<_> = self.counted().filter(is_there).map(|(_, score)| score).collect();
         let mean = |of: fn(&ClassScore) -> f64| there.iter().map(of).sum::<f64>() / there.len().max(1) as f64;
         Averages {
             precision: mean(|score| score.precision),
@@ -262,6 +273,11 @@ impl ValueScores {
         };
         self.features.iter().map(of).sum::<f64>() / self.features.len() as f64
     }
+}
+
+/// Whether so many classes have a top-5 accuracy: of five or fewer, every class is among the five likeliest.
+pub(crate) fn has_top_5(classes: usize) -> bool {
+    classes > 5
 }
 
 /// A share, 0 where there is nothing to share.

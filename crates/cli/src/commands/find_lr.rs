@@ -65,8 +65,10 @@ pub(crate) fn run(arguments: &FindLrArguments, registry: &Registry) -> Result<Ex
     if arguments.from >= arguments.to {
         return Err(CliError::NoRange { from: arguments.from, to: arguments.to });
     }
-    let folder = TestFolder::new()?;
-    let session = open(arguments.load(&folder.path)?, registry)?;
+    // It is removed with all in it. What cannot be removed stays in the folder of temporary files.
+    let folder =
+        tempfile::tempdir().map_err(|source| CliError::File { path: std::env::temp_dir(), source })?;
+    let session = open(arguments.load(&folder.path().join("run"))?, registry)?;
     let stop = Stop::new();
     let mut watched =
         Watched { range: LrRange::new(stop.clone()), progress: Progress::new(arguments.style(), &stop) };
@@ -148,25 +150,5 @@ impl Observer for Watched {
     fn tick(&mut self, tick: Tick) {
         self.range.tick(tick);
         self.progress.tick(tick);
-    }
-}
-
-/// A folder for the training, removed with all in it.
-struct TestFolder {
-    path: PathBuf,
-}
-
-impl TestFolder {
-    fn new() -> Result<Self, CliError> {
-        let path = std::env::temp_dir().join(format!("oomph-find-lr-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Ok(Self { path })
-    }
-}
-
-impl Drop for TestFolder {
-    fn drop(&mut self) {
-        // What cannot be removed stays in the folder of temporary files.
-        let _ = std::fs::remove_dir_all(&self.path);
     }
 }

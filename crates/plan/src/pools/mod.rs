@@ -182,24 +182,13 @@ impl PoolSim {
     }
 
     /// The bytes of the card that the pools could not give back: those of a training on the smallest card that it fits.
-    /// Pools that cut pages into slices would cut them in another way there, so all of their pages count.
     pub(crate) fn occupied(&self) -> u64 {
-        let of = |pool: &Pool| match pool {
-            Pool::Direct(pool) => pool.occupied(),
-            Pool::Sliced(pool) => pool.charged(),
-            Pool::Exclusive(pool) => pool.charged(),
-        };
-        self.pools.iter().map(of).sum::<u64>() + self.refused_charged()
+        self.pools.iter().map(Pool::occupied).sum::<u64>() + self.refused_charged()
     }
 
     /// The bytes of the card for all that the pools hold.
     fn charged(&self) -> u64 {
-        let of = |pool: &Pool| match pool {
-            Pool::Direct(pool) => pool.charged(),
-            Pool::Sliced(pool) => pool.charged(),
-            Pool::Exclusive(pool) => pool.charged(),
-        };
-        self.pools.iter().map(of).sum::<u64>() + self.refused_charged()
+        self.pools.iter().map(Pool::charged).sum::<u64>() + self.refused_charged()
     }
 
     fn refused_charged(&self) -> u64 {
@@ -208,12 +197,36 @@ impl PoolSim {
 
     /// The bytes that the pools hold, as the pools count them. The driver may take more of the card for them.
     pub(crate) fn reserved(&self) -> u64 {
-        let of = |pool: &Pool| match pool {
-            Pool::Direct(pool) => pool.reserved(),
-            Pool::Sliced(pool) => pool.reserved(),
-            Pool::Exclusive(pool) => pool.reserved(),
-        };
-        self.pools.iter().map(of).sum::<u64>() + self.refused.values().sum::<u64>()
+        self.pools.iter().map(Pool::reserved).sum::<u64>() + self.refused.values().sum::<u64>()
+    }
+}
+
+impl Pool {
+    /// What it holds, as it counts.
+    fn reserved(&self) -> u64 {
+        match self {
+            Self::Direct(pool) => pool.reserved(),
+            Self::Sliced(pool) => pool.reserved(),
+            Self::Exclusive(pool) => pool.reserved(),
+        }
+    }
+
+    /// The bytes of the card for it.
+    fn charged(&self) -> u64 {
+        match self {
+            Self::Direct(pool) => pool.charged(),
+            Self::Sliced(pool) => pool.charged(),
+            Self::Exclusive(pool) => pool.charged(),
+        }
+    }
+
+    /// The bytes of the card that it could not give back. On a smaller card it would cut pages into slices in another way, so
+    /// all pages count.
+    fn occupied(&self) -> u64 {
+        match self {
+            Self::Direct(pool) => pool.occupied(),
+            pages => pages.charged(),
+        }
     }
 }
 

@@ -1,23 +1,19 @@
 // A chart of one metric: the curves of all runs, and above them the marked position.
 
-const charts = [];
 const TIP_ROWS = 12;
 // Readings of more curves than this are not marked: their marks would hide each other.
 const MOST_MARKED = 24;
 const PAD = { top: 8, bottom: 26, right: 12 };
 
-class Chart {
+class Chart extends CanvasChart {
   constructor(id, metric) {
+    super(id);
     Object.assign(this, { id, metric });
-    this.box = byId(id);
-    this.canvases = [...this.box.querySelectorAll("canvas")];
     this.box.closest("section").hidden = !metric.curves.some((curve) => curve.values.length);
-    charts.push(this);
     this.box.addEventListener("pointermove", (pointer) => this.hover(pointer));
     this.box.addEventListener("pointerleave", () => mark(null));
     this.box.addEventListener("keydown", (key) => this.press(key));
     this.box.addEventListener("blur", () => mark(null));
-    new ResizeObserver(() => redraw()).observe(this.box);
   }
 
   hover(pointer) {
@@ -37,21 +33,6 @@ class Chart {
     mark(Math.max(low, Math.min(high, to)));
     const box = this.box.getBoundingClientRect();
     return this.showTip(box.left + this.x.at(state.at), box.top + box.height / 2, null);
-  }
-
-  context(index) {
-    const canvas = this.canvases[index];
-    this.width = this.box.clientWidth;
-    this.height = this.box.clientHeight;
-    const ratio = Math.min(devicePixelRatio || 1, 2);
-    const [width, height] = [this.width, this.height].map((size) => Math.max(1, Math.round(size * ratio)));
-    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
-    const context = canvas.getContext("2d");
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, this.width, this.height);
-    context.font = `12px ${palette.family}`;
-    context.lineJoin = "round";
-    return context;
   }
 
   draw() {

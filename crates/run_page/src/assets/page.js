@@ -27,22 +27,6 @@ class Tip {
 const tip = new Tip();
 for (const [id, metric] of Object.entries(METRICS)) new Chart(id, metric);
 
-let isScheduled = false;
-function redraw() {
-  if (isScheduled) return;
-  isScheduled = true;
-  requestAnimationFrame(() => {
-    isScheduled = false;
-    drawAll();
-  });
-}
-
-function drawAll() {
-  const began = performance.now();
-  for (const chart of charts) if (chart.box.clientWidth) chart.draw();
-  document.body.dataset.drawMs = (performance.now() - began).toFixed(1);
-}
-
 // Marks a position on the horizontal axis in all charts, or none.
 function mark(at) {
   if (at === null) tip.hide();

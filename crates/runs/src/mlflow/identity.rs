@@ -4,10 +4,9 @@ use std::{io::ErrorKind, path::Path};
 
 use oomph_core::read_file;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::META;
-use crate::state::{StateError, write_file};
+use crate::state::{StateError, sha256, write_file};
 
 /// The file of the run directory that names the run in the store.
 const FILE: &str = "mlflow.json";
@@ -40,9 +39,8 @@ impl Identity {
     pub(super) fn create(directory: &Path, experiment_id: String, now: u64) -> Result<Self, StateError> {
         let nanoseconds = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos());
         let unique = format!("{}:{}:{nanoseconds}", directory.display(), std::process::id());
-        let digest = Sha256::digest(unique);
-        let run_id: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        let run_id = run_id[..ID_DIGITS].to_owned();
+        let mut run_id = sha256(unique.as_bytes());
+        run_id.truncate(ID_DIGITS);
         let identity = Self { experiment_id, run_id, start_time: now };
         let text = format!("{:#}\n", serde_json::json!(identity));
         write_file(&directory.join(FILE), text.as_bytes())?;

@@ -23,10 +23,14 @@ pub const STYLE: &str = include_str!("assets/style.css");
 pub const CURVE_STYLE: &str = include_str!("assets/curves.css");
 /// JavaScript of all pages that have scripts: it formats figures and makes elements.
 pub const FORMAT_SCRIPT: &str = include_str!("assets/format.js");
-/// JavaScript of the pages with curves: values and durations as text, axes with round ticks, buttons and tips. It comes
-/// after [`FORMAT_SCRIPT`].
-pub const CURVE_SCRIPTS: [&str; 3] =
-    [include_str!("assets/numbers.js"), include_str!("assets/scale.js"), include_str!("assets/controls.js")];
+/// JavaScript of the pages with curves: values and durations as text, axes with round ticks, buttons and tips, canvases. It
+/// comes after [`FORMAT_SCRIPT`]. The scripts after it declare `palette`.
+pub const CURVE_SCRIPTS: [&str; 4] = [
+    include_str!("assets/numbers.js"),
+    include_str!("assets/scale.js"),
+    include_str!("assets/controls.js"),
+    include_str!("assets/canvases.js"),
+];
 
 /// Writes `template` with each `{{name}}` replaced by what `part` writes for that name.
 ///

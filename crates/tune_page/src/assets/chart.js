@@ -1,6 +1,4 @@
-// What all charts share: two canvases, axes, and the trial under the pointer.
-
-const charts = [];
+// What all charts share: axes, and the trial under the pointer.
 
 // Colours of the current scheme.
 function readPalette() {
@@ -39,15 +37,12 @@ const statusColor = (trial) => palette.statuses[TRIALS.status[trial]];
 const DRAW_ORDER = Uint32Array.from({ length: COUNT }, (_, trial) => trial);
 DRAW_ORDER.sort((a, b) => (TRIALS.status[a] === COMPLETE) - (TRIALS.status[b] === COMPLETE) || a - b);
 
-class Chart {
+class Chart extends CanvasChart {
   constructor(id) {
-    this.box = byId(id);
-    this.canvases = [...this.box.querySelectorAll("canvas")];
-    charts.push(this);
+    super(id);
     this.box.addEventListener("pointermove", (pointer) => this.hover(pointer));
     this.box.addEventListener("pointerleave", () => setHovered(-1));
     this.box.addEventListener("click", (pointer) => this.click(...this.place(pointer)));
-    new ResizeObserver(() => redraw()).observe(this.box);
   }
 
   place(pointer) {
@@ -64,21 +59,6 @@ class Chart {
   click(x, y) {
     const trial = this.nearest(x, y);
     if (trial >= 0) choose(trial);
-  }
-
-  context(index) {
-    const canvas = this.canvases[index];
-    this.width = this.box.clientWidth;
-    this.height = this.box.clientHeight;
-    const ratio = Math.min(devicePixelRatio || 1, 2);
-    const [width, height] = [this.width, this.height].map((size) => Math.max(1, Math.round(size * ratio)));
-    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
-    const context = canvas.getContext("2d");
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, this.width, this.height);
-    context.font = `12px ${palette.family}`;
-    context.lineJoin = "round";
-    return context;
   }
 
   draw() {

@@ -32,22 +32,6 @@ new Curves();
 new Memory();
 const table = new Table();
 
-let isScheduled = false;
-function redraw() {
-  if (isScheduled) return;
-  isScheduled = true;
-  requestAnimationFrame(() => {
-    isScheduled = false;
-    drawAll();
-  });
-}
-
-function drawAll() {
-  const began = performance.now();
-  for (const chart of charts) if (chart.box.clientWidth) chart.draw();
-  document.body.dataset.drawMs = (performance.now() - began).toFixed(1);
-}
-
 function drawTops() {
   for (const chart of charts) if (chart.plot && chart.box.clientWidth) chart.drawTop();
 }
