@@ -29,6 +29,21 @@ fn every_strategy_averages_and_evaluates_the_same_weights() {
 }
 
 #[test]
+fn every_strategy_makes_the_mean_of_swa() {
+    let runs = Runs::new(RESNET);
+    const SWA: &str = "train.swa = 0.4\ntrain.swa_every = '4 steps'\ntrain.swa_lr = 0.02\n";
+    let alone = runs.trained("alone", 20, SWA);
+    let average = "average layer4.1.bn2.running_mean";
+    assert_ne!(alone.tensors[average], alone.tensors["layer4.1.bn2.running_mean"]);
+    for strategy in ["dp", "model", "pipeline"] {
+        let devices = format!("device.devices = 'cpu,cpu'\ndevice.strategy = '{strategy}'\n");
+        runs.trained(strategy, 20, &(SWA.to_owned() + &devices)).check(&alone, TOLERANCE, strategy);
+    }
+    let ddp = "device.devices = 'cpu,cpu'\ndevice.strategy = 'ddp'\ndevice.sync_batch_norm = true\n";
+    runs.trained("ddp", 20, &(SWA.to_owned() + ddp)).check(&alone, TOLERANCE, "ddp");
+}
+
+#[test]
 fn running_statistics_are_averaged_on_each_devices_own_stages() {
     let runs = Runs::new(RESNET);
     let alone = runs.trained("alone", 20, AVERAGED);

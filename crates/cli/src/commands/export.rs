@@ -43,7 +43,7 @@ pub(crate) struct ExportArguments {
     layout: Option<LayoutName>,
     #[command(flatten)]
     overwrite: OverwriteArguments,
-    /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`)
+    /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`, `train.swa`)
     #[arg(long, conflicts_with = "weights")]
     raw: bool,
     #[command(flatten)]

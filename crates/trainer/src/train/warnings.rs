@@ -3,13 +3,12 @@
 use oomph_advice::planning::PlannedCut;
 use oomph_config::{DeviceName, Sharing};
 use oomph_core::Bytes;
-use oomph_engine::session::Session;
+use oomph_engine::session::{Session, steps};
 use oomph_model::Stages;
 use oomph_parallel::PipelineOrder;
 
 use crate::{
     device::has_nccl,
-    lr_schedule::steps,
     open::{are_different_gpus, rows_of},
 };
 

@@ -35,7 +35,7 @@ pub(crate) struct PredictArguments {
     /// Number of classes shown per image, the most likely first
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) top: u32,
-    /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`)
+    /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`, `train.swa`)
     #[arg(long)]
     pub(super) raw: bool,
     #[command(flatten)]
