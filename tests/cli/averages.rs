@@ -133,7 +133,7 @@ fn another_kind_of_average_begins_anew() {
     // Five steps were done at its first end: the mean of one model.
     let manifest: Value =
         serde_json::from_slice(&folder.read("run/checkpoints/step-00000006/state.json")).expect("JSON");
-    assert_eq!(manifest["average_updates"], 1, "{manifest}");
+    assert_eq!(manifest["state"]["average_updates"], 1, "{manifest}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ const CONTEXTS: &[Context] = &[
     idle("train.eval_batch", "8", &["train.eval_every=never"]),
     idle("train.best", "eval accuracy", &["train.eval_every=never"]),
     idle("train.ema_warmup", "false", &[]),
-    idle("train.swa", "0.9", &["train.swa_every=5 epochs"]),
+    idle("train.swa", "0.9", &[]),
     idle("train.swa_every", "3 steps", &[]),
     idle("train.swa_lr", "0.1", &[]),
     idle("train.patience", "2", &["train.eval_every=never"]),
