@@ -297,10 +297,8 @@ fn an_optimizer_of_a_higher_layer_brings_its_own_learning_rate() {
     let config = load(toml, &["optimizer.name=rmsprop", "train.steps=5"]);
     assert_eq!(
         config.ignored(),
-        [
-            "`optimizer.name` is `rmsprop` (--set), so the config ignores `optimizer.lr = 0.3` (configs/x.toml:3), \
-          `optimizer.momentum = 0.9` (configs/x.toml:4); now `optimizer.lr = 0.01`, `optimizer.momentum = 0.0`"
-        ]
+        ["`optimizer.name` is `rmsprop` (--set), so `optimizer.lr = 0.3` (configs/x.toml:3), \
+          `optimizer.momentum = 0.9` (configs/x.toml:4) are ignored; now `optimizer.lr = 0.01`, `optimizer.momentum = 0.0`"]
     );
     assert_eq!(load("[train]\nepochs = 3", &["train.steps=5"]).ignored(), [""; 0]);
 }

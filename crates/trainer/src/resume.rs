@@ -61,6 +61,7 @@ impl StartPoint {
         let source = SourceRecord::of(session.source.as_ref());
         match &found {
             Some(found) => {
+                refuse_other_model(session, &found.checkpoint)?;
                 warnings.extend(found.warnings());
                 warnings.extend(changes(session, &found.checkpoint)?);
                 warnings.extend(data_changes(session, &source, &found.checkpoint)?);
@@ -162,6 +163,19 @@ fn refuse_other(session: &Session, run: &Path, checkpoint: &Checkpoint) -> Resul
         Some(difference) => {
             Err(TrainError::OtherTraining { run: run.to_owned(), difference: Box::new(difference) })
         }
+    }
+}
+
+/// Refuses to continue another model, whose parameters are not those of this one.
+fn refuse_other_model(session: &Session, checkpoint: &Checkpoint) -> Result<(), TrainError> {
+    let differences = session.config.differences(&checkpoint.config()?).map_err(SessionError::from)?;
+    let other = differences.into_iter().find(|difference| difference.key == "model.name");
+    match other.and_then(|other| Some((other.before?, other.after?))) {
+        Some((before, now)) => {
+            let run = checkpoint.run_directory().unwrap_or_else(|| checkpoint.path().to_owned());
+            Err(TrainError::OtherModel { run, before: before.shown(), now: now.shown() })
+        }
+        None => Ok(()),
     }
 }
 

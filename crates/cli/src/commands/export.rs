@@ -31,7 +31,7 @@ Examples:
   oomph export runs/resnet --to resnet.safetensors
   oomph export runs/resnet/best --to best.safetensors
   oomph export runs/resnet --to resnet.onnx
-  oomph export --config transfer --weights resnet50.pth --to resnet50.safetensors")]
+  oomph export --config synthetic-resnet50 --weights resnet50.pth --to r50.safetensors")]
 pub(crate) struct ExportArguments {
     #[command(flatten)]
     checkpoint: CheckpointArguments,

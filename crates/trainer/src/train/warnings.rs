@@ -44,7 +44,10 @@ pub(super) fn without_nccl(session: &Session) -> Option<String> {
 /// The planned peak exceeds the limit.
 pub(super) fn over_limit(session: &Session, planned: Bytes) -> Option<String> {
     let limit = session.limit_bytes.filter(|limit| planned > *limit)?;
-    Some(format!("a step will need {planned}, more than the limit of {limit}: `oomph plan` shows what fits"))
+    let more = planned.saturating_sub(limit);
+    Some(format!(
+        "a step will need {planned}, {more} more than the limit of {limit}: `oomph plan` shows what fits"
+    ))
 }
 
 /// `memory.limit` is larger than what the limits of the process leave.

@@ -20,7 +20,7 @@ Examples:
   oomph predict runs/lstm-lm --prompt \"ROMEO:\" --length 500 --temperature 0.8")]
 pub(crate) struct PredictArguments {
     /// First the run or checkpoint of the model, as runs/photos, runs/photos/best or runs/photos/400 (a
-    /// step) [default: the config's run directory]. Then JPEG or PNG files, or folders to search for
+    /// step) [default: the newest run of the config]. Then JPEG or PNG files, or folders to search for
     /// them
     #[arg(value_name = "RUN|FILE|FOLDER")]
     paths: Vec<PathBuf>,
