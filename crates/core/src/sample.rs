@@ -104,6 +104,11 @@ pub enum TargetSpec {
         /// Number of classes.
         count: usize,
     },
+    /// Any number of labels, such as the tags of an image: each index is below `count`.
+    Labels {
+        /// Number of different labels.
+        count: usize,
+    },
     /// A vector of `[features]` floats.
     Values {
         /// Number of values.
@@ -122,7 +127,7 @@ impl TargetSpec {
     /// The number of model outputs per sample; for tokens, per token.
     pub fn outputs(&self) -> usize {
         match *self {
-            Self::Class { count } => count,
+            Self::Class { count } | Self::Labels { count } => count,
             Self::Values { features } => features,
             Self::Tokens { vocabulary, .. } => vocabulary,
         }
@@ -133,6 +138,7 @@ impl fmt::Display for TargetSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Class { count } => write!(f, "{count} classes"),
+            Self::Labels { count } => write!(f, "any of {count} labels"),
             Self::Values { features } => write!(f, "{features} values"),
             Self::Tokens { vocabulary, .. } => write!(f, "the next token, of a vocabulary of {vocabulary}"),
         }

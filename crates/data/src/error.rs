@@ -110,6 +110,12 @@ pub enum DataError {
         /// The label.
         label: String,
     },
+    /// A table has too few images for two parts.
+    #[error("`{}` has a single image, which cannot be both trained on and held out", path.display())]
+    SingleImage {
+        /// The table.
+        path: PathBuf,
+    },
     /// A class has too few images for two parts.
     #[error("class folder `{}` has a single image, which cannot be both trained on and held out", path.display())]
     TooFewToSplit {
@@ -292,6 +298,7 @@ impl DataError {
             Self::Missing { .. } => return Some(format!("{PATH}; {LAYOUT}, images as jpeg, png or webp")),
             Self::NotAFolder { .. } | Self::NoSplit { .. } | Self::NoClasses { .. } => LAYOUT,
             Self::SingleLabel { .. } => "add images, or remove the row",
+            Self::SingleImage { .. } => "add images, or a column `split` that divides them",
             Self::NoLabels { .. } => "name the CSV file with `--set data.labels=…`",
             Self::TooFewToSplit { .. } => "add images, or remove the class",
             Self::EmptyClass { .. } => "put images into it, or remove the class from both parts",
@@ -362,6 +369,8 @@ fn format_hint(problem: &FormatProblem) -> Option<String> {
         }
         FormatProblem::NoImage { .. } => "paths are relative to `data.path`, else to the folder of the table; `--set data.on_corrupt=skip` leaves out missing files",
         FormatProblem::LabelNotTrained { .. } => "give the label a row of the training part, or remove it",
+        FormatProblem::Mark { .. } => "list the columns that mark labels, as in `data.label_columns = [\"cat\", \"dog\"]`; `data.label_separator` reads labels from a single column",
+        FormatProblem::TwoMarks { .. } => "replace one of both: a mark of uncertain labels has to become `0` or `1`",
         FormatProblem::Part { .. } => "the column has `train`, and `test`, `val`, `valid` or `validation`; `data.split_column` names another column",
         FormatProblem::NotUtf8 => "convert it with `iconv -f ENCODING -t UTF-8 OLD > NEW`; the encoding of Korean texts is often `CP949`, and of Western ones `CP1252`",
         FormatProblem::Truncated { .. } => "copy or fetch the file again; it is incomplete",

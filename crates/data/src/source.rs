@@ -88,7 +88,19 @@ pub trait Source: Send + Sync {
     fn class(&self, split: Split, index: usize) -> Result<Option<usize>, SampleError> {
         Ok(match self.sample(split, index, None)?.target {
             Target::Class(class) => Some(class),
-            Target::Values(_) | Target::Tokens(_) => None,
+            Target::Labels(_) | Target::Values(_) | Target::Tokens(_) => None,
+        })
+    }
+
+    /// The labels of the sample at `index`; `None` if its target is no labels. The default reads the sample. Override it where
+    /// the labels are known without.
+    ///
+    /// # Errors
+    /// A sample that has to be read and cannot be.
+    fn labels(&self, split: Split, index: usize) -> Result<Option<Vec<usize>>, SampleError> {
+        Ok(match self.sample(split, index, None)?.target {
+            Target::Labels(labels) => Some(labels),
+            Target::Class(_) | Target::Values(_) | Target::Tokens(_) => None,
         })
     }
 
@@ -290,6 +302,8 @@ impl Values {
 pub enum Target {
     /// The index of a class.
     Class(usize),
+    /// The indices of labels, any number of them.
+    Labels(Vec<usize>),
     /// A vector of numbers.
     Values(Vec<f32>),
     /// The index of a token at each time step.
