@@ -11,7 +11,9 @@ const TOLERANCE: f64 = 1e-5;
 
 const RECIPE: &str = "
     model = { name = 'lstm', hidden = 10 }
-    data = { source = 'folder', label_separator = ' ', workers = 0 }
+    data.source = 'folder'
+    data.label_separator = ' '
+    data.workers = 0
     train.eval_every = '10 steps'
     train.seed = 5
     optimizer = { name = 'sgd', lr = 0.1, momentum = 0.9, clip_global_norm = 1.0 }

@@ -31,10 +31,12 @@ pub enum DataError {
         expected: &'static str,
     },
     /// The data has another number of classes than the settings declare.
-    #[error("`{}` has {found} classes, and `data.classes` is {declared}", path.display())]
+    #[error("`{}` has {found} {what}, and `data.classes` is {declared}", path.display())]
     OtherClasses {
-        /// The folder.
+        /// The folder or table.
         path: PathBuf,
+        /// Classes or labels.
+        what: &'static str,
         /// The classes that it has.
         found: usize,
         /// The classes that the settings declare.
@@ -368,7 +370,7 @@ fn format_hint(problem: &FormatProblem) -> Option<String> {
             return Some(format!("use `--set data.channels={found}`, or check `data.channel_order`"));
         }
         FormatProblem::NoImage { .. } => "paths are relative to `data.path`, else to the folder of the table; `--set data.on_corrupt=skip` leaves out missing files",
-        FormatProblem::LabelNotTrained { .. } => "give the label a row of the training part, or remove it",
+        FormatProblem::LabelNotTrained { .. } => "give the label a row of the training part, or remove it; `data.label_separator` divides several labels of a field",
         FormatProblem::Mark { .. } => "list the columns that mark labels, as in `data.label_columns = [\"cat\", \"dog\"]`; `data.label_separator` reads labels from a single column",
         FormatProblem::TwoMarks { .. } => "replace one of both: a mark of uncertain labels has to become `0` or `1`",
         FormatProblem::Part { .. } => "the column has `train`, and `test`, `val`, `valid` or `validation`; `data.split_column` names another column",

@@ -332,7 +332,7 @@ fn what_is_wrong_with_several_labels_is_named() {
         ("label_separator = ''", "expected a text such as `|`, `;` or a space"),
         (
             "label_separator = '|'\nlabel_columns = 'all'",
-            "expected absent beside `data.label_columns`, which has a column for each label",
+            "expected none, since `data.label_columns` has a column for each label",
         ),
         (
             "label_columns = 'every'",

@@ -76,11 +76,11 @@ fn average_precision(mut ranked: Vec<Ranked>) -> Option<f64> {
         found += usize::from(it.is_true);
         // Equal outputs are predicted together.
         if ranked.get(index + 1).is_none_or(|next| next.output != it.output) {
-            sum += (found - before) as f64 / positives as f64 * (found as f64 / (index + 1) as f64);
+            sum += (found - before) as f64 * (found as f64 / (index + 1) as f64);
             before = found;
         }
     }
-    Some(sum)
+    Some(sum / positives as f64)
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ impl LabelForm {
             (None, Some(columns)) => Ok(Self::Columns(columns)),
             (Some(_), None) => Err(section.invalid("label_separator", "a text such as `|`, `;` or a space")),
             (Some(_), Some(_)) => {
-                let expected = "absent beside `data.label_columns`, which has a column for each label";
+                let expected = "none, since `data.label_columns` has a column for each label";
                 Err(section.invalid("label_separator", expected))
             }
         }

@@ -43,7 +43,8 @@ impl OpenSource for FolderSettings {
             let path =
                 self.labels.as_ref().map_or_else(|| self.path.get(), |labels| Ok(labels.path.as_path()))?;
             let (path, found) = (path.to_owned(), listing.classes.len());
-            return Err(DataError::OtherClasses { path, found, declared });
+            let what = if listing.label_sets.is_some() { "labels" } else { "classes" };
+            return Err(DataError::OtherClasses { path, what, found, declared });
         }
         let shape = match self.size {
             Some((height, width)) => ImageShape { channels: self.channels, height, width },

@@ -55,8 +55,12 @@ pub(super) fn weighted(
             if let Some(unknown) = named.keys().find(|class| !names.contains(class)) {
                 let known = names.iter().take(MOST_NAMED).map(|name| format!("`{name}`")).collect::<Vec<_>>();
                 let more = if names.len() > MOST_NAMED { " and others" } else { "" };
+                let what = match source.spec().target {
+                    TargetSpec::Labels { .. } => "label",
+                    _ => "class",
+                };
                 let expected =
-                    format!("a class of the data as the last part of the key: {}{more}", known.join(", "));
+                    format!("a {what} of the data as the last part of the key: {}{more}", known.join(", "));
                 return Err(config.invalid(&format!("{KEY}.{unknown}"), expected).into());
             }
             ClassWeights::new(names.iter().map(|name| named.get(name).map_or(1.0, |weight| *weight as f32)))
