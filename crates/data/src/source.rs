@@ -1,13 +1,9 @@
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use oomph_core::{Bytes, Key, SampleSpec, Split};
 
 use crate::{
-    Columns, DataError, ImageReader, Level, SampleError, SourceRecord,
+    Columns, DataError, ImageReader, Level, OpenEvent, SampleError, SourceRecord,
     survey::StoredSample,
     transform::{Normalize, Statistics},
 };
@@ -234,34 +230,6 @@ impl fmt::Debug for OpenContext {
             .field("seed", seed)
             .finish_non_exhaustive()
     }
-}
-
-/// Events of long operations while a source is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenEvent<'a> {
-    /// A download is running.
-    Downloading {
-        /// The source of the file.
-        url: &'a str,
-        /// Bytes received so far.
-        done: u64,
-        /// Bytes of the whole file.
-        total: u64,
-    },
-    /// A file is complete and its checksum is right.
-    Downloaded {
-        /// The source of the file.
-        url: &'a str,
-        /// Its bytes.
-        bytes: u64,
-        /// Its path.
-        path: &'a Path,
-    },
-    /// An archive is being unpacked.
-    Unpacking {
-        /// The archive.
-        archive: &'a Path,
-    },
 }
 
 /// One sample: the input of the model and the target of its output.

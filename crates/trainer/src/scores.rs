@@ -330,20 +330,26 @@ mod tests {
         }
     }
 
+    /// The metrics that `tools/golden/scores.py` wrote.
+    fn golden() -> Value {
+        serde_json::from_str(include_str!("../tests/golden/scores.json")).expect("JSON")
+    }
+
+    fn floats(value: &Value) -> Vec<f32> {
+        let rows = value.as_array().expect("rows").iter();
+        rows.flat_map(|row| row.as_array().expect("a row"))
+            .map(|it| it.as_f64().expect("a number") as f32)
+            .collect()
+    }
+
+    fn close(name: &Value, here: f64, there: &Value) {
+        let there = there.as_f64().expect("a number");
+        assert!((here - there).abs() < 1e-12, "{name}: {here} instead of {there}");
+    }
+
     #[test]
     fn scores_equal_those_of_scikit_learn() {
-        // `tools/golden/scores.py` writes them.
-        let golden: Value = serde_json::from_str(include_str!("../tests/golden/scores.json")).expect("JSON");
-        let floats = |value: &Value| -> Vec<f32> {
-            let rows = value.as_array().expect("rows").iter();
-            rows.flat_map(|row| row.as_array().expect("a row"))
-                .map(|it| it.as_f64().expect("a number") as f32)
-                .collect()
-        };
-        let close = |name: &Value, here: f64, there: &Value| {
-            let there = there.as_f64().expect("a number");
-            assert!((here - there).abs() < 1e-12, "{name}: {here} instead of {there}");
-        };
+        let golden = golden();
         for case in golden["classes"].as_array().expect("cases") {
             let name = &case["name"];
             let truth: Vec<_> =
@@ -371,6 +377,23 @@ mod tests {
                 }
             }
         }
+        for case in golden["values"].as_array().expect("cases") {
+            let features = case["features"].as_u64().expect("a number") as usize;
+            let mut scores = Scores::of(&TargetSpec::Values { features }).expect("scores");
+            scores.add(
+                &floats(&case["outputs"]),
+                &Targets::Values { data: floats(&case["targets"]), features },
+            );
+            let Scores::Values(scores) = scores else { unreachable!() };
+            close(&case["name"], scores.mae(), &case["mae"]);
+            close(&case["name"], scores.rmse(), &case["rmse"]);
+            close(&case["name"], scores.r2(), &case["r2"]);
+        }
+    }
+
+    #[test]
+    fn scores_of_labels_equal_those_of_scikit_learn() {
+        let golden = golden();
         for case in golden["labels"].as_array().expect("cases") {
             let name = &case["name"];
             let (outputs, data) = (floats(&case["outputs"]), floats(&case["truth"]));
@@ -401,18 +424,6 @@ mod tests {
                 let counts = [score.true_positives, score.false_positives, score.false_negatives];
                 assert_eq!(serde_json::json!(counts), case["counts"][label]);
             }
-        }
-        for case in golden["values"].as_array().expect("cases") {
-            let features = case["features"].as_u64().expect("a number") as usize;
-            let mut scores = Scores::of(&TargetSpec::Values { features }).expect("scores");
-            scores.add(
-                &floats(&case["outputs"]),
-                &Targets::Values { data: floats(&case["targets"]), features },
-            );
-            let Scores::Values(scores) = scores else { unreachable!() };
-            close(&case["name"], scores.mae(), &case["mae"]);
-            close(&case["name"], scores.rmse(), &case["rmse"]);
-            close(&case["name"], scores.r2(), &case["r2"]);
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use csv::ByteRecord;
 
 use super::{
-    labels::{LabelColumns, LabelForm, LabelSettings},
+    label_settings::{LabelColumns, LabelForm, LabelSettings},
     scan::HELD_OUT,
 };
 use crate::{

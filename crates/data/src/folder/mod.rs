@@ -3,6 +3,7 @@ mod files;
 mod folder_images;
 mod jpeg;
 mod label_sets;
+mod label_settings;
 mod label_table;
 mod labels;
 mod scan;

@@ -3,7 +3,7 @@ use oomph_core::printable;
 
 use super::{
     decode::{Decoder, MAX_FILE_BYTES},
-    labels::LabelSettings,
+    label_settings::LabelSettings,
 };
 use crate::{
     OnCorrupt, OpenSource,
