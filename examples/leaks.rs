@@ -443,6 +443,10 @@ fn targets(targets: Targets, device: &Device) -> DeviceTargets {
             let count = classes.len();
             DeviceTargets::Classes(Tensor::from_data(TensorData::new(classes, [count]), device))
         }
+        Targets::Labels { data, count } => {
+            let shape = [data.len() / count.max(1), count];
+            DeviceTargets::Labels(Tensor::from_data(TensorData::new(data, shape), device))
+        }
         Targets::Values { data, features } => {
             let shape = [data.len() / features.max(1), features];
             DeviceTargets::Values(Tensor::from_data(TensorData::new(data, shape), device))

@@ -99,7 +99,7 @@ pub use oomph_engine::{
     exhausted::Shortage,
     session::Session,
     step::{StepOutcome, Stepper},
-    task::{Classification, DeviceTargets, Regression, Task, TaskError},
+    task::{Classification, DeviceTargets, MultiLabel, Regression, Task, TaskError},
     watch::Watch,
 };
 pub use oomph_model::{

@@ -16,6 +16,7 @@ mod help;
 mod idle_keys;
 mod imbalance;
 mod init;
+mod labels;
 mod launchers;
 #[path = "../machine/limits.rs"]
 mod limits;

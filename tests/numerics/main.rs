@@ -20,6 +20,7 @@ mod loss_scale;
 mod lstm;
 mod lstm_runs;
 mod micro_batch;
+mod multi_label;
 mod onnx;
 mod optimizers;
 mod precision;

@@ -6,6 +6,7 @@ mod chain;
 mod cut;
 mod ddp;
 mod dp;
+mod labels;
 mod mixing;
 mod norms;
 mod samples;

@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 30] = [
+const IMPORTS: [(&str, &[&str]); 31] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("protobuf", &[]),
@@ -14,7 +14,8 @@ const IMPORTS: [(&str, &[&str]); 30] = [
     ("tuner", &["core", "config", "search", "study"]),
     ("parallel", &["core"]),
     ("transform", &["core", "config"]),
-    ("data", &["core", "config", "transform"]),
+    ("download", &["core"]),
+    ("data", &["core", "config", "download", "transform"]),
     ("kernels", &["core", "gpu_kernels"]),
     ("model", &["core", "config", "onnx", "kernels"]),
     ("timeline", &["core"]),
@@ -110,7 +111,7 @@ const IMPORTS: [(&str, &[&str]); 30] = [
     ),
 ];
 /// The crates that do not depend on Burn.
-const WITHOUT_BURN: [&str; 14] = [
+const WITHOUT_BURN: [&str; 15] = [
     "core",
     "protobuf",
     "onnx",
@@ -120,6 +121,7 @@ const WITHOUT_BURN: [&str; 14] = [
     "tuner",
     "parallel",
     "transform",
+    "download",
     "data",
     "timeline",
     "tune_page",

@@ -581,6 +581,31 @@ def mixed(dtype=torch.float64):
     return out
 
 
+# ---------------------------------------------------------------- labels
+
+
+def multi_label(dtype=torch.float64):
+    """Binary cross-entropy with logits, plain and with `pos_weight`; targets are whole or blended."""
+    logits = values("multi_label/logits", (6, 5), 4.0)
+    logits[0, :3] = torch.tensor([0.0, 60.0, -60.0])
+    logits = logits.to(dtype).requires_grad_()
+    whole = (values("multi_label/targets", (6, 5)) > 0.2).to(dtype)
+    weights = torch.tensor([0.5, 1.0, 3.0, 10.0, 0.25], dtype=dtype)
+    out = {"logits": logits.detach().float(), "weights": weights.float()}
+    for share in (1.0, 0.75):
+        targets = share * whole + (1 - share) * whole.roll(1, 0)
+        out[f"targets.{share}"] = targets.float()
+        for smoothing in (0.0, 0.1):
+            # PyTorch has no smoothing of such targets; this is that of Keras.
+            smoothed = targets * (1 - smoothing) + smoothing / 2
+            for name, pos_weight in (("plain", None), ("weighted", weights)):
+                loss = nn.BCEWithLogitsLoss(pos_weight=pos_weight)(logits, smoothed)
+                (grad,) = torch.autograd.grad(loss, logits)
+                out[f"loss.{share}.{smoothing}.{name}"] = loss.detach().float().view(1)
+                out[f"grad.{share}.{smoothing}.{name}"] = grad.float()
+    return out
+
+
 # ---------------------------------------------------------------- schedules
 
 
@@ -731,7 +756,7 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     for arch in SALT:
         write(args.out, f"{arch}.safetensors", resnet(arch))
-    for build in (blocks, lstm, language, batchnorm, optimizers, clip, mixed):
+    for build in (blocks, lstm, language, batchnorm, optimizers, clip, mixed, multi_label):
         write(args.out, f"{build.__name__}.safetensors", build())
     for name, save in weights().items():
         save(args.out / name)

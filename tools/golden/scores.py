@@ -70,6 +70,41 @@ def values(name, generator, features, samples):
     }
 
 
+def labels(name, generator, shares, samples):
+    """Outputs for labels that samples have with these shares; some labels may be absent, or never predicted."""
+    truth = [[int(generator.random() < share) for share in shares] for _ in range(samples)]
+    outputs = [[rounded(generator.gauss(1.5 * value - 0.75, 1)) for value in row] for row in truth]
+    if len(shares) > 3:
+        outputs = [[min(row[0], -1.0)] + row[1:] for row in outputs]
+    predicted = [[int(value >= 0) for value in row] for row in outputs]
+    count = range(len(shares))
+    column = lambda rows, label: [row[label] for row in rows]
+    sampled = [label for label in count if any(column(truth, label))]
+    present = [label for label in count if any(column(truth, label)) or any(column(predicted, label))]
+    average = lambda kind, chosen: metrics.precision_recall_fscore_support(
+        truth, predicted, labels=chosen, average=kind, zero_division=0
+    )
+    each = metrics.precision_recall_fscore_support(truth, predicted, average=None, zero_division=0)
+    precision = lambda label: float(metrics.average_precision_score(column(truth, label), column(outputs, label)))
+    confusion = metrics.multilabel_confusion_matrix(truth, predicted).tolist()
+    only = lambda rows: [[row[label] for label in sampled] for row in rows]
+    return {
+        "name": name,
+        "labels": len(shares),
+        "outputs": outputs,
+        "truth": truth,
+        "exact": metrics.accuracy_score(truth, predicted),
+        "label_accuracy": 1 - metrics.hamming_loss(truth, predicted),
+        "micro": [float(value) for value in average("micro", None)[:3]],
+        "macro": [float(value) for value in average("macro", present)[:3]],
+        "map": float(metrics.average_precision_score(only(truth), only(outputs), average="macro")),
+        "each": [[float(each[kind][label]) for kind in range(3)] for label in count],
+        "average_precision": [precision(label) if label in sampled else None for label in count],
+        # tp, fp, fn
+        "counts": [[confusion[label][1][1], confusion[label][0][1], confusion[label][1][0]] for label in count],
+    }
+
+
 def main():
     generator = random.Random(7)
     golden = {
@@ -79,6 +114,11 @@ def main():
             classes("absent classes", generator, 8, 40, [5, 0, 3, 1, 0, 0, 2, 0]),
         ],
         "values": [values("one value", generator, 1, 50), values("three values", generator, 3, 80)],
+        "labels": [
+            labels("two labels", generator, [0.4, 0.7], 50),
+            labels("three labels", generator, [0.5, 0.2, 0.8], 120),
+            labels("rare and absent labels", generator, [0.3, 0.02, 0.0, 0.5, 0.05], 90),
+        ],
     }
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text(json.dumps(golden, separators=(",", ":")) + "\n")

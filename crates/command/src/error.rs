@@ -92,7 +92,7 @@ pub enum CliError {
         path: PathBuf,
     },
     /// The model has no confusion matrix.
-    #[error("there is no confusion matrix: the model is no classifier, or has more than 4,096 classes")]
+    #[error("there is no confusion matrix: the model does not predict one class of at most 4,096")]
     NoConfusion,
     /// Both a text and files are given.
     #[error("a model predicts from images or from a text, not from both")]

@@ -104,6 +104,11 @@ pub enum TargetSpec {
         /// Number of classes.
         count: usize,
     },
+    /// Any number of labels, such as the tags of an image: each index is below `count`.
+    Labels {
+        /// Number of different labels.
+        count: usize,
+    },
     /// A vector of `[features]` floats.
     Values {
         /// Number of values.
@@ -122,7 +127,7 @@ impl TargetSpec {
     /// The number of model outputs per sample; for tokens, per token.
     pub fn outputs(&self) -> usize {
         match *self {
-            Self::Class { count } => count,
+            Self::Class { count } | Self::Labels { count } => count,
             Self::Values { features } => features,
             Self::Tokens { vocabulary, .. } => vocabulary,
         }
@@ -134,6 +139,7 @@ impl fmt::Display for TargetSpec {
         match self {
             Self::Class { count: 1 } => f.write_str("1 class"),
             Self::Class { count } => write!(f, "{count} classes"),
+            Self::Labels { count } => write!(f, "any of {count} labels"),
             Self::Values { features: 1 } => f.write_str("1 value"),
             Self::Values { features } => write!(f, "{features} values"),
             Self::Tokens { .. } => f.write_str("next-token prediction"),

@@ -44,6 +44,13 @@ pub enum Targets {
         /// The share of `classes`, from 0 to 1. That of `partners` is the rest.
         share: f32,
     },
+    /// For each sample how far it has each label: 1 or 0, or a share of samples that are mixed in pairs.
+    Labels {
+        /// The rows of the samples, one after the other.
+        data: Vec<f32>,
+        /// The number of different labels, the length of a row.
+        count: usize,
+    },
     /// One vector per sample.
     Values {
         /// The vectors, one after the other.
@@ -93,6 +100,9 @@ impl Batch {
                 partners: partners[of(1)].to_vec(),
                 share: *share,
             },
+            Targets::Labels { data, count } => {
+                Targets::Labels { data: data[of(*count)].to_vec(), count: *count }
+            }
             Targets::Values { data, features } => {
                 Targets::Values { data: data[of(*features)].to_vec(), features: *features }
             }
@@ -112,6 +122,7 @@ impl Targets {
     pub(crate) fn with_capacity(spec: &TargetSpec, size: usize) -> Self {
         match *spec {
             TargetSpec::Class { .. } => Self::Classes(Vec::with_capacity(size)),
+            TargetSpec::Labels { count } => Self::Labels { data: Vec::with_capacity(size * count), count },
             TargetSpec::Values { features } => {
                 Self::Values { data: Vec::with_capacity(size * features), features }
             }
@@ -125,6 +136,13 @@ impl Targets {
     pub(crate) fn push(&mut self, target: Target) -> Result<(), Target> {
         match (self, target) {
             (Self::Classes(classes), Target::Class(class)) => classes.push(class as i64),
+            (Self::Labels { data, count }, Target::Labels(labels))
+                if labels.iter().all(|label| label < count) =>
+            {
+                let start = data.len();
+                data.resize(start + *count, 0.0);
+                labels.into_iter().for_each(|label| data[start + label] = 1.0);
+            }
             (Self::Values { data, features }, Target::Values(values)) if values.len() == *features => {
                 data.extend(values);
             }
@@ -187,6 +205,20 @@ mod tests {
         whole.targets = Targets::Values { data: (0..10).map(|value| value as f32).collect(), features: 2 };
         let parts = whole.split(3);
         assert_eq!(parts[1].targets, Targets::Values { data: vec![6., 7., 8., 9.], features: 2 });
+    }
+
+    #[test]
+    fn labels_are_rows_of_ones_and_zeros_that_are_split_with_their_samples() {
+        let mut labels = Targets::with_capacity(&TargetSpec::Labels { count: 3 }, 3);
+        for of_sample in [vec![2, 0], vec![], vec![1]] {
+            labels.push(Target::Labels(of_sample)).expect("three labels");
+        }
+        assert_eq!(labels.push(Target::Labels(vec![3])), Err(Target::Labels(vec![3])));
+        let rows = |data: &[f32]| Targets::Labels { data: data.to_vec(), count: 3 };
+        assert_eq!(labels, rows(&[1., 0., 1., 0., 0., 0., 0., 1., 0.]));
+        let mut whole = batch(3);
+        whole.targets = labels;
+        assert_eq!(whole.split(2)[1].targets, rows(&[0., 1., 0.]));
     }
 
     #[test]

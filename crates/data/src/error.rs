@@ -31,10 +31,12 @@ pub enum DataError {
         expected: &'static str,
     },
     /// The data has another number of classes than the settings declare.
-    #[error("`{}` has {found} classes, and `data.classes` is {declared}", path.display())]
+    #[error("`{}` has {found} {what}, and `data.classes` is {declared}", path.display())]
     OtherClasses {
-        /// The folder.
+        /// The folder or table.
         path: PathBuf,
+        /// Classes or labels.
+        what: &'static str,
         /// The classes that it has.
         found: usize,
         /// The classes that the settings declare.
@@ -115,6 +117,12 @@ pub enum DataError {
     SingleLabel {
         /// The label.
         label: String,
+    },
+    /// A table has too few images for two parts.
+    #[error("`{}` has a single image, which cannot be both trained on and held out", path.display())]
+    SingleImage {
+        /// The table.
+        path: PathBuf,
     },
     /// A class has too few images for two parts.
     #[error("class folder `{}` has a single image, which cannot be both trained on and held out", path.display())]
@@ -299,6 +307,7 @@ impl DataError {
             Self::NotAFolder { .. } | Self::NoSplit { .. } | Self::NoClasses { .. } => LAYOUT,
             Self::NothingThere { .. } => "name a folder or file of your data, as in `oomph init ~/photos`",
             Self::SingleLabel { .. } => "add images, or remove the row",
+            Self::SingleImage { .. } => "add images, or a column `split` that divides them",
             Self::NoLabels { .. } => "name the CSV file with `--set data.labels=…`",
             Self::TooFewToSplit { .. } => "add images, or remove the class",
             Self::EmptyClass { .. } => "put images into it, or remove the class from both parts",
@@ -368,7 +377,9 @@ fn format_hint(problem: &FormatProblem) -> Option<String> {
             return Some(format!("use `--set data.channels={found}`, or check `data.channel_order`"));
         }
         FormatProblem::NoImage { .. } => "paths are relative to `data.path`, else to the folder of the table; `--set data.on_corrupt=skip` leaves out missing files",
-        FormatProblem::LabelNotTrained { .. } => "give the label a row of the training part, or remove it",
+        FormatProblem::LabelNotTrained { .. } => "give the label a row of the training part, or remove it; `data.label_separator` divides several labels of a field",
+        FormatProblem::Mark { .. } => "list the columns that mark labels, as in `data.label_columns = [\"cat\", \"dog\"]`; `data.label_separator` reads labels from a single column",
+        FormatProblem::TwoMarks { .. } => "replace one of both: a mark of uncertain labels has to become `0` or `1`",
         FormatProblem::Part { .. } => "the column has `train`, and `test`, `val`, `valid` or `validation`; `data.split_column` names another column",
         FormatProblem::NotUtf8 => "convert it with `iconv -f ENCODING -t UTF-8 OLD > NEW`; the encoding of Korean texts is often `CP949`, and of Western ones `CP1252`",
         FormatProblem::Truncated { .. } => "copy or fetch the file again; it is incomplete",

@@ -191,6 +191,34 @@ pub enum FormatProblem {
         /// The line that has it too.
         first: u64,
     },
+    /// A field of a column of labels that marks nothing.
+    #[error(
+        "line {line}: `{column}` is `{text}`; expected `1` for an image with the label, else `0` or `-1`"
+    )]
+    Mark {
+        /// The line, from 1.
+        line: u64,
+        /// The name of the column.
+        column: String,
+        /// The field, shortened.
+        text: String,
+    },
+    /// Columns of labels that mark absent labels in two ways.
+    #[error(
+        "line {line}: `{column}` is `{text}`, but line {first} has `{other}`; expected one of both for absent labels"
+    )]
+    TwoMarks {
+        /// The line, from 1.
+        line: u64,
+        /// The name of the column.
+        column: String,
+        /// The field.
+        text: &'static str,
+        /// The mark of an absent label before.
+        other: &'static str,
+        /// The first line that has it.
+        first: u64,
+    },
     /// A held-out label that no training image has.
     #[error("line {line}: no training image has the label `{label}`")]
     LabelNotTrained {

@@ -6,7 +6,7 @@ use crate::{ImageReader, Sample, SampleError, Source, SourceRecord, Target, Valu
 
 /// Image files for predictions: a source that has only a held-out part.
 ///
-/// The true targets are unknown; every target is a placeholder, the first class or zeros.
+/// The true targets are unknown; every target is a placeholder: the first class, no label or zeros.
 #[derive(Clone, Debug)]
 pub struct ImageFiles {
     spec: SampleSpec,
@@ -57,6 +57,7 @@ impl Source for ImageFiles {
         let input = Values::Floats(self.reader.read(&self.files[index])?);
         let target = match self.spec.target {
             TargetSpec::Class { .. } => Target::Class(0),
+            TargetSpec::Labels { .. } => Target::Labels(Vec::new()),
             TargetSpec::Values { features } => Target::Values(vec![0.0; features]),
             TargetSpec::Tokens { steps, .. } => Target::Tokens(vec![0; steps]),
         };

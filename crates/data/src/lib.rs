@@ -12,7 +12,7 @@
 //! - [`preview`]: a sheet of images as a model sees them.
 //! - [`SourceRecord`]: the facts about a source that a trained model needs to predict [`ImageFiles`] or continue a
 //!   [`Prompt`].
-//! - [`mod@download`]: fetches a public file on request of the user.
+//! - [`download`]: fetches a public file on request of the user.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -60,7 +60,6 @@ mod declared;
 pub mod detect;
 mod digest;
 mod digits;
-pub mod download;
 mod error;
 mod flaw;
 mod folder;
@@ -80,10 +79,19 @@ mod record;
 mod sample_order;
 pub mod sampling;
 mod series;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests of downloads need more answers")]
+#[path = "../../download/src/tests/server.rs"]
+mod server;
 mod source;
 pub mod survey;
 mod synthetic;
 mod text;
+
+/// Downloads of public files: the crate `oomph-download`.
+pub mod download {
+    pub use oomph_download::*;
+}
 
 /// The transforms of images: the crate `oomph-transform`.
 pub mod transform {
@@ -93,7 +101,7 @@ pub mod transform {
 pub use batch::{Batch, Targets};
 pub use cifar10::cifar10;
 pub use digits::digits;
-pub use download::DownloadError;
+pub use download::{DownloadError, OpenEvent};
 pub use error::{DataError, SampleError};
 pub use flaw::{Flaw, FormatError, FormatProblem};
 pub use folder::{folder, image_files};
@@ -106,6 +114,6 @@ pub use options::{LoaderOptions, OnCorrupt};
 pub use record::{Columns, DataDigest, OtherClass, SourceRecord};
 pub use sample_order::{LastBatch, SampleOrder};
 pub use series::csv;
-pub use source::{OpenContext, OpenEvent, OpenObserver, OpenSource, Sample, Source, Target, Values};
+pub use source::{OpenContext, OpenObserver, OpenSource, Sample, Source, Target, Values};
 pub use synthetic::synthetic;
 pub use text::{Level, Prompt, Vocabulary, VocabularyProblem, text};

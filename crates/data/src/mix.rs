@@ -13,7 +13,7 @@ use crate::{
 /// As torchvision does, each sample is mixed with the one before it in the batch, the first with the last, and a batch has
 /// one share λ for all its samples. λ is distributed as Beta(α, α). mixup adds λ of each sample and 1 − λ of the one before.
 /// CutMix pastes a rectangle with 1 − λ of the area of the one before, which may reach over the edges; λ is then the share
-/// that is left. With both, each batch takes one of them with probability ½.
+/// that is left. Labels are blended by λ in both. With both, each batch takes one of them with probability ½.
 ///
 /// The choice, λ and the rectangle follow from seed, epoch and the position of the batch alone. The sample before the first
 /// of a rank is that of the whole batch, so several ranks mix as one does.
@@ -48,20 +48,23 @@ impl Mix {
     /// Checks that samples of `spec` can be mixed, and that the task takes them. `section` is `[data]`.
     ///
     /// # Errors
-    /// Mixing is on, but targets are no classes, inputs are tokens or the task takes one class; or CutMix is on, but inputs
-    /// are no images.
+    /// Mixing is on, but targets are neither classes nor labels, inputs are tokens or the task takes none that are mixed; or
+    /// CutMix is on, but inputs are no images.
     pub fn check(self, spec: &SampleSpec, is_taken: bool, section: &Section) -> Result<(), ConfigError> {
         let first = if self.mixup > 0.0 { MIXUP } else { CUTMIX };
         match (&spec.input, &spec.target) {
             _ if !self.is_on() => Ok(()),
             (InputSpec::Tokens { .. }, _) => Err(section.invalid(first, "`0`, since inputs are tokens")),
             (_, TargetSpec::Values { .. } | TargetSpec::Tokens { .. }) => {
-                Err(section.invalid(first, "`0`, since only targets that are classes can be mixed"))
+                Err(section.invalid(first, "`0`, since only targets that are classes or labels can be mixed"))
+            }
+            (_, TargetSpec::Labels { .. }) if !is_taken => {
+                Err(section.invalid(first, "`0`, since the task takes whole labels"))
             }
             _ if !is_taken => {
                 Err(section.invalid(first, "`0`, since the task takes one class for each sample"))
             }
-            (InputSpec::Image { .. }, TargetSpec::Class { .. }) => Ok(()),
+            (InputSpec::Image { .. }, TargetSpec::Class { .. } | TargetSpec::Labels { .. }) => Ok(()),
             _ if self.cutmix > 0.0 => Err(section.invalid(CUTMIX, "`0`, since inputs are no images")),
             _ => Ok(()),
         }
@@ -139,26 +142,58 @@ impl BatchMix {
     /// `before_first` is the sample before the first. `follows` says of each sample whether the one before it was read;
     /// otherwise it is mixed with itself, and stays. Samples that [`Mix::check`] refuses stay too.
     pub(crate) fn apply(&self, samples: Samples, before_first: Option<Samples>, follows: &[bool]) -> Samples {
-        let (mut values, classes) = match (samples.input, samples.targets) {
-            (Values::Floats(values), Targets::Classes(classes)) => (values, classes),
+        let (mut values, targets) = match (samples.input, samples.targets) {
+            (Values::Floats(values), targets @ (Targets::Classes(_) | Targets::Labels { .. })) => {
+                (values, targets)
+            }
             (input, targets) => return Samples { input, targets },
         };
-        let elements = values.len() / classes.len().max(1);
-        let mut partners = classes.clone();
-        // From the last to the second, so that the one before is not yet mixed.
-        for index in (1..classes.len()).rev().filter(|&index| follows[index]) {
-            let (before, sample) = values.split_at_mut(index * elements);
-            self.mix(&mut sample[..elements], &before[(index - 1) * elements..]);
-            partners[index] = classes[index - 1];
-        }
-        if let (Some(true), Some(before)) = (follows.first(), before_first)
-            && let (Values::Floats(before), Targets::Classes(class)) = (before.input, before.targets)
-        {
-            self.mix(&mut values[..elements], &before);
-            partners[0] = class[0];
-        }
-        let targets = Targets::Mixed { classes, partners, share: self.share() };
+        let before_first = before_first.filter(|_| follows.first() == Some(&true));
+        let (before, before_target) = match before_first {
+            Some(Samples { input: Values::Floats(values), targets }) => (Some(values), Some(targets)),
+            _ => (None, None),
+        };
+        self.mix_rows(&mut values, before.as_deref(), follows);
+        let targets = match (targets, before_target) {
+            (Targets::Classes(classes), before) => {
+                let before = match before {
+                    Some(Targets::Classes(before)) => before.first().copied(),
+                    _ => None,
+                };
+                let partner = |index: usize| match index.checked_sub(1) {
+                    Some(index) => Some(classes[index]),
+                    None => before,
+                };
+                let partners = classes.iter().zip(follows).enumerate().map(|(index, (own, follows))| {
+                    if *follows { partner(index).unwrap_or(*own) } else { *own }
+                });
+                Targets::Mixed { partners: partners.collect(), classes, share: self.share() }
+            }
+            (Targets::Labels { mut data, count }, before) => {
+                let before = match before {
+                    Some(Targets::Labels { data, .. }) => Some(data),
+                    _ => None,
+                };
+                let blend = Self::Blend { share: self.share() };
+                blend.mix_rows(&mut data, before.as_deref(), follows);
+                Targets::Labels { data, count }
+            }
+            (targets, _) => targets,
+        };
         Samples { input: Values::Floats(values), targets }
+    }
+
+    /// Mixes each of the rows `values` with the one before it, as far as it follows one; the first with `before`.
+    fn mix_rows(&self, values: &mut [f32], before: Option<&[f32]>, follows: &[bool]) {
+        let elements = values.len() / follows.len().max(1);
+        // From the last to the second, so that the one before is not yet mixed.
+        for index in (1..follows.len()).rev().filter(|&index| follows[index]) {
+            let (before, row) = values.split_at_mut(index * elements);
+            self.mix(&mut row[..elements], &before[(index - 1) * elements..]);
+        }
+        if let (Some(before), Some(true)) = (before, follows.first()) {
+            self.mix(&mut values[..elements], before);
+        }
     }
 }
 
@@ -198,6 +233,23 @@ mod tests {
         let (values, partners, share) = apply(&mix, batch, last, &[true; 3]);
         assert_eq!(values, [25.75, 51.5, 7.75, 15.5, 77.5, 155.0]);
         assert_eq!((partners, share), (vec![7, 3, 5], 0.75));
+    }
+
+    #[test]
+    fn labels_are_blended_by_the_share() {
+        let labels = |values: &[f32], data: &[f32]| Samples {
+            input: Values::Floats(values.to_vec()),
+            targets: Targets::Labels { data: data.to_vec(), count: 2 },
+        };
+        let batch = || labels(&[0.0, 8.0, 16.0], &[1.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
+        let last = Some(labels(&[16.0], &[0.0, 0.0]));
+        let mixed = BatchMix::Blend { share: 0.75 }.apply(batch(), last, &[true, true, false]);
+        assert_eq!(mixed.input, Values::Floats(vec![4.0, 6.0, 16.0]));
+        assert_eq!(mixed.targets, Targets::Labels { data: vec![0.75, 0.0, 1.0, 0.75, 0.0, 0.0], count: 2 });
+        let paste = BatchMix::Paste { share: 0.5, height: 1, width: 1, rows: [0, 1], columns: [0, 0] };
+        let pasted = paste.apply(batch(), None, &[false, true, true]);
+        let halves = Targets::Labels { data: vec![1.0, 0.0, 1.0, 0.5, 0.5, 0.5], count: 2 };
+        assert_eq!((pasted.input, pasted.targets), (batch().input, halves));
     }
 
     #[test]
@@ -268,7 +320,7 @@ mod tests {
                 both,
                 &IMAGE,
                 &TargetSpec::Values { features: 1 },
-                "`data.augment.mixup` is `0.2`; expected `0`, since only targets that are classes can be mixed",
+                "`data.augment.mixup` is `0.2`; expected `0`, since only targets that are classes or labels can be mixed",
             ),
         ] {
             let message = check(mix, input, target, true).expect("refused");

@@ -56,9 +56,9 @@ pub fn csv(bytes: &[u8], skip: bool) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// A table of labels with the columns `file` and `label`.
+/// A table of labels with the column `file`, and the column `label` or one for each label.
 pub fn labels(bytes: &[u8]) -> Result<(), Flaw> {
-    parse_labels(input(bytes)?)
+    parse_labels(|| input(bytes))
 }
 
 /// A text, plain or gzip.

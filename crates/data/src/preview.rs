@@ -53,6 +53,9 @@ pub struct PreviewRow {
     pub sample: String,
     /// The index of its class; `None` if targets are no classes.
     pub class: Option<usize>,
+    /// The indices of its labels; `None` if targets are no labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Vec<usize>>,
 }
 
 /// Why samples cannot be drawn.
@@ -103,7 +106,8 @@ impl Preview {
                 let key = epoch.map(|epoch| augment_key(seed, epoch).with(index as u64));
                 sheet.draw(row, column, &pixels(source, index, key, shape, &statistics)?, shape);
             }
-            rows.push(PreviewRow { sample: source.sample_name(Split::Train, index), class });
+            let labels = source.labels(Split::Train, index)?;
+            rows.push(PreviewRow { sample: source.sample_name(Split::Train, index), class, labels });
         }
         Ok(Self { rows, shape: sheet.shape(), pixels: sheet.pixels })
     }

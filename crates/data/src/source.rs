@@ -1,13 +1,9 @@
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use oomph_core::{Bytes, Key, SampleSpec, Split};
 
 use crate::{
-    Columns, DataError, ImageReader, Level, SampleError, SourceRecord,
+    Columns, DataError, ImageReader, Level, OpenEvent, SampleError, SourceRecord,
     survey::StoredSample,
     transform::{Normalize, Statistics},
 };
@@ -88,7 +84,19 @@ pub trait Source: Send + Sync {
     fn class(&self, split: Split, index: usize) -> Result<Option<usize>, SampleError> {
         Ok(match self.sample(split, index, None)?.target {
             Target::Class(class) => Some(class),
-            Target::Values(_) | Target::Tokens(_) => None,
+            Target::Labels(_) | Target::Values(_) | Target::Tokens(_) => None,
+        })
+    }
+
+    /// The labels of the sample at `index`; `None` if its target is no labels. The default reads the sample. Override it where
+    /// the labels are known without.
+    ///
+    /// # Errors
+    /// A sample that has to be read and cannot be.
+    fn labels(&self, split: Split, index: usize) -> Result<Option<Vec<usize>>, SampleError> {
+        Ok(match self.sample(split, index, None)?.target {
+            Target::Labels(labels) => Some(labels),
+            Target::Class(_) | Target::Values(_) | Target::Tokens(_) => None,
         })
     }
 
@@ -224,34 +232,6 @@ impl fmt::Debug for OpenContext {
     }
 }
 
-/// Events of long operations while a source is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenEvent<'a> {
-    /// A download is running.
-    Downloading {
-        /// The source of the file.
-        url: &'a str,
-        /// Bytes received so far.
-        done: u64,
-        /// Bytes of the whole file.
-        total: u64,
-    },
-    /// A file is complete and its checksum is right.
-    Downloaded {
-        /// The source of the file.
-        url: &'a str,
-        /// Its bytes.
-        bytes: u64,
-        /// Its path.
-        path: &'a Path,
-    },
-    /// An archive is being unpacked.
-    Unpacking {
-        /// The archive.
-        archive: &'a Path,
-    },
-}
-
 /// One sample: the input of the model and the target of its output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
@@ -290,6 +270,8 @@ impl Values {
 pub enum Target {
     /// The index of a class.
     Class(usize),
+    /// The indices of labels, any number of them.
+    Labels(Vec<usize>),
     /// A vector of numbers.
     Values(Vec<f32>),
     /// The index of a token at each time step.

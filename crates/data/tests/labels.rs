@@ -3,8 +3,8 @@
 mod support;
 
 use oomph_config::Section;
-use oomph_core::Split;
-use oomph_data::{OpenContext, Source, Target};
+use oomph_core::{Split, TargetSpec};
+use oomph_data::{OpenContext, Source, Target, detect::detect, survey::Survey};
 use support::{Photos, jpeg, png};
 
 /// A folder with six photos in no class folders, and a table.
@@ -158,4 +158,218 @@ fn images_that_change_their_channels_are_told() {
     }
     assert_eq!(notices("channels = 1"), [""; 0]);
     assert_eq!(notices(""), [""; 0]);
+}
+
+/// The names of a part with the labels of each image, in order.
+fn tagged(source: &dyn Source, split: Split) -> Vec<(String, Vec<String>)> {
+    let names = source.class_names().expect("named labels");
+    (0..source.len(split))
+        .map(|index| {
+            let labels = source.labels(split, index).expect("known").expect("labels");
+            let target = source.sample(split, index, None).expect("a whole image").target;
+            assert_eq!(target, Target::Labels(labels.clone()));
+            assert_eq!(source.class(split, index), Ok(None));
+            (source.sample_name(split, index), labels.iter().map(|label| names[*label].clone()).collect())
+        })
+        .collect()
+}
+
+fn tags(file: &str, labels: &[&str]) -> (String, Vec<String>) {
+    (format!("`{file}`"), labels.iter().map(|label| (*label).to_owned()).collect())
+}
+
+const TAGS: &str = "\
+file,tags,split
+images/0.jpg,water| sun,train
+images/1.jpg,,train
+images/2.jpg,sun|sun|,train
+images/3.jpg,cloudy|water,train
+images/4.jpg,water|sun,val
+images/5.jpg,,val
+";
+
+#[test]
+fn a_field_has_any_number_of_labels() {
+    let photos = photos(TAGS);
+    let of_tags = |separator: &str| {
+        settings(&photos, &format!("label_column = 'tags'\nlabel_separator = '{separator}'"))
+    };
+    let source = photos.open(&of_tags("|")).expect("a whole table");
+    assert_eq!(source.class_names().expect("named"), ["cloudy", "sun", "water"]);
+    assert_eq!(source.spec().target, TargetSpec::Labels { count: 3 });
+    let train = [
+        tags("images/1.jpg", &[]),
+        tags("images/3.jpg", &["cloudy", "water"]),
+        tags("images/2.jpg", &["sun"]),
+        tags("images/0.jpg", &["sun", "water"]),
+    ];
+    assert_eq!(tagged(&*source, Split::Train), train);
+    let test = [tags("images/5.jpg", &[]), tags("images/4.jpg", &["sun", "water"])];
+    assert_eq!(tagged(&*source, Split::Test), test);
+    let survey = Survey::of(&*source, None);
+    let labels = survey.part(Split::Train).labels.clone().expect("labels");
+    assert_eq!((labels.samples, labels.without, labels.most), (vec![1, 2, 2], 1, 2));
+    assert_eq!(survey.part(Split::Train).classes, [0; 0]);
+    let warnings = survey.warnings(&*source);
+    assert!(warnings.contains(&"labels without a test sample: `cloudy`".to_owned()), "{warnings:?}");
+    // Another separator makes each field one label, where it has a text.
+    let whole = photos.open(&of_tags(";"));
+    let says = whole.err().expect("a label of the held-out part alone").to_string();
+    assert!(says.ends_with("line 6: no training image has the label `water|sun`"), "{says}");
+}
+
+#[test]
+fn columns_of_marks_are_labels() {
+    let table = "\
+photo,dog,cat,eel,split
+images/0.jpg,1,0,0,train
+images/1.jpg,0,1.0,0,train
+images/2.jpg,1,1,,train
+images/3.jpg,0,0,0,train
+images/4.jpg,0,1,1,test
+images/5.jpg,1,0,0,test
+";
+    for (columns, table) in [
+        ("'all'", table.to_owned()),
+        ("['eel', 'dog', 'cat']", table.to_owned()),
+        ("'all'", table.replace(",0", ",-1")),
+    ] {
+        let photos = photos(&table);
+        let more = format!("file_column = 'photo'\nlabel_columns = {columns}");
+        let source = photos.open(&settings(&photos, &more)).expect("a whole table");
+        // A column without a trained image is a label all the same.
+        assert_eq!(source.class_names().expect("named"), ["cat", "dog", "eel"]);
+        let train = [
+            tags("images/3.jpg", &[]),
+            tags("images/1.jpg", &["cat"]),
+            tags("images/2.jpg", &["cat", "dog"]),
+            tags("images/0.jpg", &["dog"]),
+        ];
+        assert_eq!(tagged(&*source, Split::Train), train);
+        let test = [tags("images/4.jpg", &["cat", "eel"]), tags("images/5.jpg", &["dog"])];
+        assert_eq!(tagged(&*source, Split::Test), test);
+    }
+    let photos = photos(table);
+    let one = "file_column = 'photo'\nlabel_columns = ['cat']";
+    let source = photos.open(&settings(&photos, one)).expect("a whole table");
+    assert_eq!(source.spec().target, TargetSpec::Labels { count: 1 });
+}
+
+#[test]
+fn a_share_of_the_images_is_held_out_and_leaves_every_label() {
+    let photos = Photos::nothing();
+    let mut table = "file,label\n".to_owned();
+    for index in 0..40 {
+        photos.write(&format!("{index}.jpg"), &jpeg(index, 8, 8));
+        let rare = if index == 7 { " rare" } else { "" };
+        table += &format!(
+            "{index}.jpg,{}{}{rare}\n",
+            ["", "a", "b"][index as usize % 3],
+            [" c", ""][index as usize % 2]
+        );
+    }
+    photos.write("labels.csv", table.as_bytes());
+    let source = photos.open(&settings(&photos, "label_separator = ' '")).expect("a table");
+    assert_eq!((source.len(Split::Train), source.len(Split::Test)), (32, 8));
+    assert_eq!(source.class_names().expect("named"), ["a", "b", "c", "rare"]);
+    let origin = source.held_out_origin().expect("known");
+    assert_eq!(origin, "20 % of the images (`data.holdout`), chosen by `data.holdout_seed` (= 0)");
+    assert!(tagged(&*source, Split::Train).iter().any(|(file, _)| file == "`7.jpg`"));
+    let most = "label_separator = ' '\nholdout = 0.99";
+    let source = photos.open(&settings(&photos, most)).expect("a table");
+    let trained = Survey::of(&*source, None).part(Split::Train).labels.clone().expect("labels");
+    assert!(trained.samples.iter().all(|samples| *samples > 0), "{trained:?}");
+    let again = photos.open(&settings(&photos, most)).expect("a table");
+    assert_eq!(again.digest(), source.digest());
+}
+
+#[test]
+fn what_is_wrong_with_several_labels_is_named() {
+    let tags = "label_separator = '|'";
+    let marks = "label_columns = 'all'";
+    let cases = [
+        (
+            "file,label,split\nimages/0.jpg,a,train\nimages/1.jpg,b|a,test\n",
+            tags,
+            "line 3: no training image has the label `b`",
+        ),
+        ("file,label\nimages/0.jpg,\nimages/1.jpg,|\n", tags, "the file has no row to train on with a label"),
+        ("file,label,split\nimages/0.jpg,,test\n", tags, "the file has no rows to train on"),
+        (
+            "file,label\nimages/0.jpg,a\n",
+            tags,
+            "has a single image, which cannot be both trained on and held out",
+        ),
+        ("file\nimages/0.jpg\nimages/1.jpg\n", marks, "the file has no column of labels"),
+        (
+            "file,a\nimages/0.jpg,1\nimages/1.jpg,yes\n",
+            marks,
+            "line 3: `a` is `yes`; expected `1` for an image with the label, else `0` or `-1`",
+        ),
+        (
+            "file,a,b\nimages/0.jpg,1,0\nimages/1.jpg,0,-1\n",
+            marks,
+            "line 3: `b` is `-1`, but line 2 has `0`; expected one of both for absent labels",
+        ),
+        (
+            "file,a\nimages/0.jpg,1\n",
+            "label_columns = ['b']",
+            "there is no column `b`; the columns are `file`, `a`",
+        ),
+        ("file,a,a\nimages/0.jpg,1,1\n", marks, "two columns have the name `a`"),
+    ];
+    for (table, more, says) in cases {
+        let photos = photos(table);
+        let error = photos.error(&settings(&photos, more));
+        assert!(error.to_string().contains(says), "{error}, not {says}");
+        assert!(error.to_string().contains("labels.csv`"), "{error}");
+    }
+    let refused = |text: &str| {
+        let section = Section::from_toml("data", &format!("labels = 'x.csv'\n{text}")).expect("valid TOML");
+        oomph_data::folder(&section).err().expect("refused").to_string()
+    };
+    for (text, says) in [
+        ("label_separator = ''", "expected a text such as `|`, `;` or a space"),
+        (
+            "label_separator = '|'\nlabel_columns = 'all'",
+            "expected none, since `data.label_columns` has a column for each label",
+        ),
+        (
+            "label_columns = 'every'",
+            "expected `all`, or a list of columns that mark labels, each once, as in `[\"cat\", \"dog\"]`",
+        ),
+        ("label_columns = []", "expected `all`, or a list of columns"),
+        ("label_columns = ['a', 'a']", "each once"),
+        ("label_columns = ['a', 'file']", "expected other columns than `data.file_column`"),
+        (
+            "label_columns = ['a']\nsplit_column = 'a'",
+            "expected another column than `data.file_column` and `data.label_columns`",
+        ),
+    ] {
+        assert!(refused(text).contains(says), "{}, not {says}", refused(text));
+    }
+}
+
+#[test]
+fn tables_of_several_labels_are_recognised() {
+    let found = |table: &str| {
+        let photos = photos(table);
+        let found = detect(&photos.root().join("labels.csv")).expect("labels");
+        let settings = found.settings.into_iter().filter(|setting| setting.key != "labels");
+        settings.map(|setting| (setting.key, setting.value.to_string())).collect::<Vec<_>>()
+    };
+    let pairs = |pairs: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
+        pairs.iter().map(|(key, value)| (*key, value.to_string())).collect()
+    };
+    assert_eq!(found(TAGS), pairs(&[("label_column", "\"tags\""), ("label_separator", "\"|\"")]));
+    assert_eq!(
+        found("file,tags\nimages/0.jpg,a b\nimages/1.jpg,\n"),
+        pairs(&[("label_column", "\"tags\""), ("label_separator", "\" \"")])
+    );
+    assert_eq!(found("file,label\nimages/0.jpg,red panda\n"), []);
+    assert_eq!(
+        found("photo,a,b,split\nimages/0.jpg,1,0,train\n"),
+        pairs(&[("file_column", "\"photo\""), ("label_columns", "\"all\"")])
+    );
+    assert_eq!(found("file,id,a,b\nimages/0.jpg,17,1,0\n"), pairs(&[("label_columns", "[\"a\", \"b\"]")]));
 }

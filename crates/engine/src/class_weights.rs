@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Int, Tensor, TensorData, activation::log_softmax};
+use burn::tensor::{Device, Int, Tensor, TensorData, activation::log_softmax};
 
 /// A weight for each class, as `weight` of PyTorch's
-/// [`CrossEntropyLoss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html).
+/// [`CrossEntropyLoss`](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html), or for each label, as
+/// `pos_weight` of its `BCEWithLogitsLoss`.
 ///
 /// ```
 /// use oomph_engine::class_weights::ClassWeights;
@@ -30,6 +31,16 @@ impl ClassWeights {
         Self::new(counts.iter().map(|&count| match count {
             0 => 1.0,
             count => (all / (present * count as f64)) as f32,
+        }))
+    }
+
+    /// The weights under which the samples with a label count as much as those without: (n − nₖ) / nₖ for nₖ of n samples with
+    /// the label. A label that no sample has, or every one, gets weight 1.
+    pub fn balanced_labels(counts: &[usize], samples: usize) -> Self {
+        Self::new(counts.iter().map(|&count| match samples.saturating_sub(count) {
+            0 => 1.0,
+            _ if count == 0 => 1.0,
+            without => (without as f64 / count as f64) as f32,
         }))
     }
 
@@ -69,6 +80,11 @@ impl ClassWeights {
         losses.div_scalar(batch as f64)
     }
 
+    /// The weights as a row, `[1, K]`.
+    pub(crate) fn row(&self, device: &Device) -> Tensor<2> {
+        Tensor::from_data(TensorData::new(self.0.to_vec(), [1, self.0.len()]), device)
+    }
+
     /// The sums over the samples of their weighted losses and of their weights, each `[1]`.
     fn sums(
         &self,
@@ -104,5 +120,10 @@ mod tests {
         assert_eq!(weights.values(), [0.5, 1.5, 1.0, 3.0]);
         assert_eq!(weights.sum(&[0, 0, 0, 0, 0, 0]), weights.sum(&[1, 1]));
         assert_eq!(weights.sum(&[3, 7, -1]), 3.0);
+    }
+
+    #[test]
+    fn samples_with_a_label_count_as_much_as_those_without() {
+        assert_eq!(ClassWeights::balanced_labels(&[2, 8, 0, 10], 10).values(), [4.0, 0.25, 1.0, 1.0]);
     }
 }

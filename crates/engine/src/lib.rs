@@ -36,6 +36,7 @@ mod gradients;
 pub mod layout;
 pub mod loss_scale;
 pub mod micro_batches;
+mod multi_label;
 pub mod optimizer;
 pub mod part;
 mod placeholder;

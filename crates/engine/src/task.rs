@@ -8,6 +8,7 @@ use oomph_data::{Batch, Targets};
 use oomph_model::{AnyTensor, Kernels, cross_entropy};
 
 use crate::class_weights::ClassWeights;
+pub use crate::multi_label::MultiLabel;
 
 /// Targets of a batch, on the device.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub enum DeviceTargets {
         /// The share of `classes`, from 0 to 1.
         share: f32,
     },
+    /// For each sample how far it has each label, from 0 to 1, `[B, K]`.
+    Labels(Tensor<2>),
     /// One row of values per sample, `[B, F]`.
     Values(Tensor<2>),
     /// One token per time step, `[B, T]`.
@@ -49,7 +52,8 @@ pub trait Task: Send + Sync {
         Ok(())
     }
 
-    /// Whether the loss takes the two classes of samples mixed in pairs, [`DeviceTargets::Mixed`].
+    /// Whether the loss takes the two classes of samples mixed in pairs, [`DeviceTargets::Mixed`]; of labels, shares between
+    /// 0 and 1.
     fn takes_mixed(&self) -> bool {
         false
     }
@@ -112,14 +116,16 @@ pub enum TaskError {
 
 const CLASSES: &str = "classes";
 const MIXED: &str = "classes mixed in pairs";
+pub(crate) const LABELS: &str = "labels";
 const VALUES: &str = "values";
 const TOKENS: &str = "tokens";
 
 impl DeviceTargets {
     /// The name of the kind, for messages.
-    fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Classes(_) => CLASSES,
+            Self::Labels(_) => LABELS,
             Self::Mixed { .. } => MIXED,
             Self::Values(_) => VALUES,
             Self::Tokens(_) => TOKENS,
@@ -128,8 +134,9 @@ impl DeviceTargets {
 }
 
 /// The kind of the targets of a source.
-fn kind_of(target: &TargetSpec) -> &'static str {
+pub(crate) fn kind_of(target: &TargetSpec) -> &'static str {
     match target {
+        TargetSpec::Labels { .. } => LABELS,
         TargetSpec::Class { .. } => CLASSES,
         TargetSpec::Values { .. } => VALUES,
         TargetSpec::Tokens { .. } => TOKENS,
@@ -178,7 +185,7 @@ impl Classification {
                 let rows = batch * steps;
                 Ok((logits.reshape([rows, count]), tokens.clone().reshape([rows])))
             }
-            DeviceTargets::Values(_) => {
+            DeviceTargets::Labels(_) | DeviceTargets::Values(_) => {
                 Err(TaskError::Targets { task: Self::NAME, expected: Self::TARGETS, found: targets.kind() })
             }
         }
@@ -207,7 +214,7 @@ impl Task for Classification {
     fn check(&self, target: &TargetSpec) -> Result<(), TaskError> {
         match target {
             TargetSpec::Class { .. } | TargetSpec::Tokens { .. } => Ok(()),
-            TargetSpec::Values { .. } => {
+            TargetSpec::Labels { .. } | TargetSpec::Values { .. } => {
                 Err(TaskError::Targets { task: Self::NAME, expected: Self::TARGETS, found: kind_of(target) })
             }
         }
@@ -266,7 +273,7 @@ impl Task for Classification {
                 // A sample counts by the share of its tokens that are correct.
                 Some(equal(predicted, tokens.clone().reshape([batch * steps])).div_scalar(steps as f32))
             }
-            DeviceTargets::Values(_) => None,
+            DeviceTargets::Labels(_) | DeviceTargets::Values(_) => None,
         }
     }
 }
@@ -321,6 +328,7 @@ impl Task for Regression {
 pub fn default_task(target: &TargetSpec) -> &'static str {
     match target {
         TargetSpec::Class { .. } | TargetSpec::Tokens { .. } => Classification::NAME,
+        TargetSpec::Labels { .. } => MultiLabel::NAME,
         TargetSpec::Values { .. } => Regression::NAME,
     }
 }

@@ -33,6 +33,10 @@ pub fn upload_targets(batch: &Batch, device: &Device) -> DeviceTargets {
         Targets::Mixed { classes, partners, share } => {
             DeviceTargets::Mixed { classes: uploaded(classes), partners: uploaded(partners), share: *share }
         }
+        Targets::Labels { data, count } => {
+            let shape = [data.len() / (*count).max(1), *count];
+            DeviceTargets::Labels(Tensor::from_data(TensorData::new(data.clone(), shape), device))
+        }
         Targets::Values { data, features } => {
             let shape = [data.len() / (*features).max(1), *features];
             DeviceTargets::Values(Tensor::from_data(TensorData::new(data.clone(), shape), device))

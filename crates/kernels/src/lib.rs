@@ -7,7 +7,7 @@
 //! - [`AnyTensor`]: a tensor whose rank is known at run time.
 //! - [`graph`]: the way into and out of Burn's autodiff graph; [`differentiable`] adds a hand-written backward pass to
 //!   it.
-//! - [`conv`], [`norm`], [`lstm`], [`cross_entropy`] and the operations below: forward and backward of layers, on plain
+//! - [`conv`], [`norm`], [`lstm`], [`cross_entropy`], [`binary_cross_entropy`] and the operations below: forward and backward of layers, on plain
 //!   tensors.
 //! - [`SgdStep`] and [`AdamStep`]: optimizer steps in one pass; [`averaged`]: averages over time.
 //!
@@ -27,6 +27,7 @@ mod activations;
 mod any_tensor;
 mod average;
 mod backends;
+pub mod binary_cross_entropy;
 mod blocks;
 mod cast;
 pub mod conv;

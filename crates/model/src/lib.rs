@@ -57,7 +57,7 @@ pub use architecture::Architecture;
 pub use carried::Carried;
 pub use error::ModelError;
 pub use init::Init;
-pub use loss::cross_entropy;
+pub use loss::{binary_cross_entropies, binary_cross_entropy, cross_entropy};
 pub use lstm::{lstm, lstm_lm};
 pub use onnx_model::onnx_graph;
 pub use oomph_kernels::{AnyTensor, DeviceError, Kernels, Storage, differentiable, norm::Peers};

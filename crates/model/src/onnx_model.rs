@@ -52,7 +52,9 @@ fn input_port(spec: &InputSpec) -> (&'static str, Element, Vec<Size>) {
 
 fn output_port(spec: &TargetSpec) -> (&'static str, Vec<Size>) {
     match *spec {
-        TargetSpec::Class { count } => ("logits", vec![BATCH, Size::Fixed(count)]),
+        TargetSpec::Class { count } | TargetSpec::Labels { count } => {
+            ("logits", vec![BATCH, Size::Fixed(count)])
+        }
         TargetSpec::Values { features } => ("values", vec![BATCH, Size::Fixed(features)]),
         TargetSpec::Tokens { vocabulary, .. } => ("logits", vec![BATCH, TIME, Size::Fixed(vocabulary)]),
     }

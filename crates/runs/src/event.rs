@@ -183,9 +183,15 @@ pub struct EvalScores {
     /// The share of samples whose class is among the five likeliest, if there are more than five.
     #[serde(rename = "eval_top_5_accuracy", skip_serializing_if = "Option::is_none")]
     pub top_5_accuracy: Option<f64>,
-    /// F1, averaged over classes.
+    /// F1, averaged over classes or labels.
     #[serde(rename = "eval_macro_f1", skip_serializing_if = "Option::is_none")]
     pub macro_f1: Option<f64>,
+    /// F1 of all labels together.
+    #[serde(rename = "eval_micro_f1", skip_serializing_if = "Option::is_none")]
+    pub micro_f1: Option<f64>,
+    /// The average precision of labels, averaged over them.
+    #[serde(rename = "eval_map", skip_serializing_if = "Option::is_none")]
+    pub map: Option<f64>,
     /// The mean absolute error of a regression, in the units of the targets as the model sees them.
     #[serde(rename = "eval_mae", skip_serializing_if = "Option::is_none")]
     pub mae: Option<f64>,

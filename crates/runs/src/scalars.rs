@@ -16,6 +16,8 @@ pub(crate) fn scalars(event: &Event) -> Option<(usize, Vec<(String, f64)>)> {
                 ("perplexity/eval", metrics.eval_perplexity),
                 ("top_5_accuracy/eval", scores.top_5_accuracy),
                 ("macro_f1/eval", scores.macro_f1),
+                ("micro_f1/eval", scores.micro_f1),
+                ("map/eval", scores.map),
                 ("mae/eval", scores.mae),
                 ("rmse/eval", scores.rmse),
                 ("r2/eval", scores.r2),

@@ -1,4 +1,4 @@
-//! Predictions of a model: classes or values, from its outputs.
+//! Predictions of a model: classes, labels or values, from its outputs.
 
 use oomph_core::TargetSpec;
 use oomph_data::SourceRecord;
@@ -12,8 +12,22 @@ use crate::numbers::{decimal, percent};
 pub enum Answer {
     /// The most likely classes, in descending order.
     Classes(Vec<Class>),
+    /// All labels, the most likely first.
+    Labels(Vec<Label>),
     /// The outputs of a regression model.
     Values(Vec<f32>),
+}
+
+/// A label with its probability.
+#[derive(Debug, Serialize)]
+pub struct Label {
+    label: String,
+    #[serde(skip)]
+    is_named: bool,
+    index: usize,
+    probability: f64,
+    /// Whether the probability is at least ½.
+    predicted: bool,
 }
 
 /// A class with its probability.
@@ -27,10 +41,11 @@ pub struct Class {
 }
 
 impl Answer {
-    /// Interprets outputs by the target of the source; keeps `top` classes.
+    /// Interprets outputs by the target of the source; keeps `top` classes, and all labels.
     pub fn new(outputs: Vec<f32>, source: &SourceRecord, top: usize) -> Self {
         match source.spec.target {
             TargetSpec::Class { .. } => Self::Classes(classes(&outputs, source, top)),
+            TargetSpec::Labels { .. } => Self::Labels(labels(&outputs, source)),
             TargetSpec::Values { .. } | TargetSpec::Tokens { .. } => Self::Values(outputs),
         }
     }
@@ -46,6 +61,14 @@ impl Answer {
                 };
                 classes.iter().map(said).collect()
             }
+            Self::Labels(labels) => {
+                let said = |it: &Label| {
+                    let label = if it.is_named { it.label.clone() } else { format!("label {}", it.label) };
+                    let mark = if it.predicted { " ✓" } else { "" };
+                    format!("{label} {}{mark}", percent(it.probability))
+                };
+                labels.iter().map(said).collect()
+            }
             Self::Values(values) => values.iter().map(|value| decimal(f64::from(*value))).collect(),
         };
         parts.join(", ")
@@ -54,16 +77,36 @@ impl Answer {
 
 fn classes(logits: &[f32], source: &SourceRecord, top: usize) -> Vec<Class> {
     let probabilities = softmax(logits);
-    let mut order: Vec<usize> = (0..logits.len()).collect();
-    // Sorted by logits, which still differ where probabilities round to equal. The sort is stable.
-    order.sort_by(|one, other| logits[*other].total_cmp(&logits[*one]));
     let class = |index: usize| {
-        let name = source.class_names.as_ref().and_then(|names| names.get(index));
-        let class = name.cloned().unwrap_or_else(|| index.to_string());
-        let is_named = class.parse::<f64>().is_err();
+        let (class, is_named) = name(index, source);
         Class { class, is_named, index, probability: probabilities[index] }
     };
-    order.into_iter().take(top).map(class).collect()
+    descending(logits).into_iter().take(top).map(class).collect()
+}
+
+fn labels(logits: &[f32], source: &SourceRecord) -> Vec<Label> {
+    let label = |index: usize| {
+        let (label, is_named) = name(index, source);
+        let probability = 1.0 / (1.0 + (-f64::from(logits[index])).exp());
+        Label { label, is_named, index, probability, predicted: probability >= 0.5 }
+    };
+    descending(logits).into_iter().map(label).collect()
+}
+
+/// The name of a class or label, or its index, and whether it is more than a number.
+fn name(index: usize, source: &SourceRecord) -> (String, bool) {
+    let name = source.class_names.as_ref().and_then(|names| names.get(index));
+    let name = name.cloned().unwrap_or_else(|| index.to_string());
+    let is_named = name.parse::<f64>().is_err();
+    (name, is_named)
+}
+
+/// The indices of logits from the greatest on. The order is by logits, which still differ where probabilities round to equal,
+/// and stable.
+fn descending(logits: &[f32]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..logits.len()).collect();
+    order.sort_by(|one, other| logits[*other].total_cmp(&logits[*one]));
+    order
 }
 
 /// Softmax in 64 bits, so that the sum is 1 to many digits.
@@ -108,6 +151,16 @@ mod tests {
     fn classes_without_names_have_their_index() {
         let source = source(TargetSpec::Class { count: 2 }, None);
         assert_eq!(Answer::new(vec![0.0, 0.0], &source, 5).text(), "class 0 50.0 %, class 1 50.0 %");
+    }
+
+    #[test]
+    fn labels_have_probabilities_of_their_own_and_a_mark_from_one_half_on() {
+        let spec = TargetSpec::Labels { count: 3 };
+        let outputs = vec![-3.0f32.ln(), 200.0, 0.0];
+        let answer = Answer::new(outputs.clone(), &source(spec.clone(), Some(&["cat", "dog", "eel"])), 1);
+        assert_eq!(answer.text(), "dog 100.0 % ✓, eel 50.0 % ✓, cat 25.0 %");
+        let unnamed = Answer::new(outputs, &source(spec, None), 1);
+        assert_eq!(unnamed.text(), "label 1 100.0 % ✓, label 2 50.0 % ✓, label 0 25.0 %");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use oomph_core::printable;
-use oomph_trainer::scores::{ClassScores, Scores};
+use oomph_trainer::scores::{ClassScores, LabelScores, Scores};
 use serde_json::{Value, json};
 
 use crate::{
@@ -30,7 +30,8 @@ pub struct NamedScores<'a> {
 impl NamedScores<'_> {
     fn name(&self, class: usize) -> String {
         let name = self.names.and_then(|names| names.get(class));
-        name.map_or_else(|| format!("class {class}"), printable)
+        let what = if matches!(self.scores, Scores::Labels(_)) { "label" } else { "class" };
+        name.map_or_else(|| format!("{what} {class}"), printable)
     }
 
     /// The averages, a row each.
@@ -45,6 +46,19 @@ impl NamedScores<'_> {
                     ("macro F1", Some(percent(averages.f1))),
                 ]
             }
+            Scores::Labels(labels) => {
+                let (micro, averages) = (labels.micro(), labels.averages());
+                vec![
+                    ("label accuracy", Some(percent(labels.label_accuracy()))),
+                    ("micro precision", Some(percent(micro.precision))),
+                    ("micro recall", Some(percent(micro.recall))),
+                    ("micro F1", Some(percent(micro.f1))),
+                    ("macro precision", Some(percent(averages.precision))),
+                    ("macro recall", Some(percent(averages.recall))),
+                    ("macro F1", Some(percent(averages.f1))),
+                    ("mAP", labels.mean_average_precision().map(percent)),
+                ]
+            }
             Scores::Values(values) => vec![
                 ("MAE", Some(decimal(values.mae()))),
                 ("RMSE", Some(decimal(values.rmse()))),
@@ -53,9 +67,15 @@ impl NamedScores<'_> {
         }
     }
 
-    /// The table of classes and the confusion matrix, as far as they fit on a screen.
+    /// The table of classes and the confusion matrix, or that of labels, as far as they fit on a screen.
     pub fn tables(&self) -> String {
-        let Scores::Classes(classes) = self.scores else { return String::new() };
+        let classes = match self.scores {
+            Scores::Classes(classes) => classes,
+            Scores::Labels(labels) if labels.labels() <= MOST_ROWS => {
+                return format!("\n{}", self.labels(labels));
+            }
+            Scores::Labels(_) | Scores::Values(_) => return String::new(),
+        };
         let mut text = String::new();
         if classes.classes() <= MOST_ROWS {
             let _ = write!(text, "\n{}", self.classes(classes)); // Writing to a string cannot fail.
@@ -80,6 +100,34 @@ impl NamedScores<'_> {
             ]);
         }
         table
+    }
+
+    fn labels(&self, labels: &LabelScores) -> Table<9> {
+        let mut table = Table::new([
+            Left("label"),
+            Right("samples"),
+            Right("tp"),
+            Right("fp"),
+            Right("fn"),
+            Right("precision"),
+            Right("recall"),
+            Right("F1"),
+            Right("AP"),
+        ]);
+        for (label, score) in labels.of_labels().into_iter().enumerate() {
+            table.row([
+                self.name(label),
+                grouped(score.samples as usize),
+                grouped(score.true_positives as usize),
+                grouped(score.false_positives as usize),
+                grouped(score.false_negatives as usize),
+                percent(score.precision),
+                percent(score.recall),
+                percent(score.f1),
+                score.average_precision.map(percent).unwrap_or_default(),
+            ]);
+        }
+        table.without_empty_columns()
     }
 
     /// The number of columns is known only now, so it is no [`Table`].
@@ -123,13 +171,24 @@ impl NamedScores<'_> {
                     "confusion": all.clone().map(row).collect::<Vec<_>>(),
                 })
             }
+            Scores::Labels(labels) => {
+                let each = |(label, score)| json!({ "label": self.names.and_then(|names| names.get(label)), "index": label, "score": score });
+                let of_labels: Vec<_> = labels.of_labels().into_iter().enumerate().map(each).collect();
+                json!({
+                    "label_accuracy": labels.label_accuracy(),
+                    "micro": labels.micro(),
+                    "macro": labels.averages(),
+                    "map": labels.mean_average_precision(),
+                    "labels": of_labels,
+                })
+            }
             Scores::Values(values) => {
                 json!({ "mae": values.mae(), "rmse": values.rmse(), "r2": values.r2() })
             }
         }
     }
 
-    /// The confusion matrix as an SVG picture; `None` for a regression. The shade of a cell is its share of the samples of its
+    /// The confusion matrix as an SVG picture; `None` for a regression and for labels. The shade of a cell is its share of the samples of its
     /// row.
     pub fn picture(&self) -> Option<String> {
         /// Pixels of a cell, at most, and of a letter.

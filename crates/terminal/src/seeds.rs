@@ -23,13 +23,15 @@ struct Measure {
 }
 
 /// The measures of trainings that are summed up.
-const MEASURES: [Measure; 9] = [
+const MEASURES: [Measure; 11] = [
     Measure { key: "loss", name: "train loss", shown: decimal },
     Measure { key: "eval_loss", name: "eval loss", shown: decimal },
     Measure { key: "eval_perplexity", name: "perplexity", shown: decimal },
     Measure { key: "eval_accuracy", name: "eval accuracy", shown: percent },
     Measure { key: "eval_top_5_accuracy", name: "top-5 accuracy", shown: percent },
     Measure { key: "eval_macro_f1", name: "macro F1", shown: percent },
+    Measure { key: "eval_micro_f1", name: "micro F1", shown: percent },
+    Measure { key: "eval_map", name: "mAP", shown: percent },
     Measure { key: "eval_mae", name: "MAE", shown: decimal },
     Measure { key: "eval_rmse", name: "RMSE", shown: decimal },
     Measure { key: "eval_r2", name: "R²", shown: decimal },

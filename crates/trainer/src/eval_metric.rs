@@ -1,15 +1,29 @@
 //! The measures of evaluations that a session offers.
 
 use oomph_config::{ConfigError, sections::eval_metric::EvalMetric};
-use oomph_core::TargetSpec;
+use oomph_core::{Split, TargetSpec};
 use oomph_engine::{session::Session, task::default_task};
 
-use crate::scores::{Scores, has_top_5};
+use crate::{
+    average_precision::Ranking,
+    scores::{Scores, has_top_5},
+};
 
 /// Empty scores of the session's predictions; `None` if its task offers none. They need the task's own prediction to be the
 /// likeliest class.
 pub(crate) fn empty_scores(session: &Session) -> Option<Scores> {
-    if has_scores(session) { Scores::of(&session.spec().target) } else { None }
+    if !has_scores(session) {
+        return None;
+    }
+    Some(match Scores::of(&session.spec().target)? {
+        Scores::Labels(scores) if !is_ranked(session) => Scores::Labels(scores.without_ranking()),
+        scores => scores,
+    })
+}
+
+/// Whether the outputs of all held-out samples fit into memory, which the average precision needs.
+fn is_ranked(session: &Session) -> bool {
+    session.source.len(Split::Test).saturating_mul(session.spec().target.outputs()) <= Ranking::MOST
 }
 
 fn has_scores(session: &Session) -> bool {
@@ -23,7 +37,7 @@ fn has_scores(session: &Session) -> bool {
 pub fn eval_metrics(session: &Session) -> Vec<EvalMetric> {
     let target = &session.spec().target;
     let mut metrics = vec![EvalMetric::Loss];
-    if matches!(target, TargetSpec::Class { .. } | TargetSpec::Tokens { .. }) {
+    if !matches!(target, TargetSpec::Values { .. }) {
         metrics.push(EvalMetric::Accuracy);
     }
     metrics.extend(session.task.has_perplexity(target).then_some(EvalMetric::Perplexity));
@@ -32,6 +46,10 @@ pub fn eval_metrics(session: &Session) -> Vec<EvalMetric> {
         TargetSpec::Class { count } => {
             metrics.extend(has_top_5(*count).then_some(EvalMetric::Top5Accuracy));
             metrics.push(EvalMetric::MacroF1);
+        }
+        TargetSpec::Labels { .. } => {
+            metrics.extend([EvalMetric::MacroF1, EvalMetric::MicroF1]);
+            metrics.extend(is_ranked(session).then_some(EvalMetric::Map));
         }
         TargetSpec::Values { .. } => metrics.extend([EvalMetric::Mae, EvalMetric::Rmse, EvalMetric::R2]),
         TargetSpec::Tokens { .. } => {}

@@ -36,7 +36,7 @@ use crate::{
     memory_log::MemoryLog,
     open::{model_of_weights, off_device, open_layout, open_trained},
     progress::read_all,
-    scores::{ClassScores, Scores, ValueScores},
+    scores::{ClassScores, LabelScores, Scores, ValueScores},
 };
 
 /// The result of an evaluation.
@@ -68,6 +68,8 @@ impl Evaluation {
             EvalMetric::Perplexity => self.perplexity,
             EvalMetric::Top5Accuracy => scores.top_5_accuracy,
             EvalMetric::MacroF1 => scores.macro_f1,
+            EvalMetric::MicroF1 => scores.micro_f1,
+            EvalMetric::Map => scores.map,
             EvalMetric::Mae => scores.mae,
             EvalMetric::Rmse => scores.rmse,
             EvalMetric::R2 => scores.r2,
@@ -81,6 +83,12 @@ impl Evaluation {
             macro_f1: Some(scores.averages().f1),
             ..EvalScores::default()
         };
+        let of_labels = |scores: &LabelScores| EvalScores {
+            macro_f1: Some(scores.averages().f1),
+            micro_f1: Some(scores.micro().f1),
+            map: scores.mean_average_precision(),
+            ..EvalScores::default()
+        };
         let of_values = |scores: &ValueScores| EvalScores {
             mae: Some(scores.mae()),
             rmse: Some(scores.rmse()),
@@ -89,6 +97,7 @@ impl Evaluation {
         };
         match &self.scores {
             Some(Scores::Classes(scores)) => of_classes(scores),
+            Some(Scores::Labels(scores)) => of_labels(scores),
             Some(Scores::Values(scores)) => of_values(scores),
             None => EvalScores::default(),
         }
@@ -344,7 +353,10 @@ impl Sums {
         let (evaluated, outputs) = evaluate_placed(layout, model, input, &mut pass, last)?;
         let Evaluated { loss, correct } = evaluated;
         if let Some(outputs) = &outputs {
-            self.scores.iter_mut().for_each(|scores| scores.add(outputs, &batch.targets));
+            // Those of labels keep the outputs.
+            charge(Account::Host, || {
+                self.scores.iter_mut().for_each(|scores| scores.add(outputs, &batch.targets));
+            });
             predictions.into_iter().for_each(|predictions| predictions(outputs, &batch.targets));
         }
         self.carried = pass.take_carried().unwrap_or_default();
@@ -402,11 +414,13 @@ impl Sums {
             return Err(TrainError::NothingToEvaluate { unreadable: unreadable as usize });
         }
         let loss = loss / weight;
+        let scores =
+            self.scores.map(|scores| scores.with_sums(&of_scores).ranked(&session.replicas)).transpose()?;
         Ok(Ok(Evaluation {
             loss,
             accuracy: (has_accuracy > 0.0).then(|| correct / samples),
             perplexity: session.task.has_perplexity(&session.spec().target).then(|| loss.exp()),
-            scores: self.scores.map(|scores| scores.with_sums(&of_scores)),
+            scores,
             samples: samples as usize,
             skipped: self.skipped,
             seconds: start.elapsed().as_secs_f64(),

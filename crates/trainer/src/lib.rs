@@ -33,6 +33,7 @@
 //! The trainer leaves the step to `oomph-engine`, plans to `oomph-advice`, files on disk to `oomph-runs` and the command
 //! line to `oomph-cli`.
 
+mod average_precision;
 mod batches;
 pub mod callback;
 mod cleanup;
@@ -43,6 +44,7 @@ mod error;
 mod eval_metric;
 mod evaluate;
 pub mod export;
+mod label_scores;
 mod leak_watch;
 pub mod lr_range;
 mod lr_schedule;

@@ -2,7 +2,10 @@
 
 use oomph_core::TargetSpec;
 use oomph_data::Targets;
+use oomph_engine::{EngineError, ranks::Replicas};
 use serde::Serialize;
+
+pub use crate::label_scores::{LabelScore, LabelScores};
 
 /// More classes have no matrix: it would have as many entries as 4,096 × 4,096.
 const MOST_CLASSES: usize = 4096;
@@ -12,6 +15,8 @@ const MOST_CLASSES: usize = 4096;
 pub enum Scores {
     /// Of a classification with one class a sample.
     Classes(ClassScores),
+    /// Of any number of labels a sample.
+    Labels(LabelScores),
     /// Of a regression.
     Values(ValueScores),
 }
@@ -43,7 +48,7 @@ pub struct ClassScore {
     pub f1: f64,
 }
 
-/// Precision, recall and F1, averaged over classes.
+/// Precision, recall and F1, averaged over classes or labels.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Averages {
     /// Mean precision.
@@ -71,10 +76,10 @@ struct FeatureSums {
 
 impl Scores {
     /// Whether there are scores for a kind of target: not for tokens, whose perplexity says it, and not for more than 4,096
-    /// classes.
+    /// classes or labels.
     pub(crate) fn exist_for(target: &TargetSpec) -> bool {
         match target {
-            TargetSpec::Class { count } => *count <= MOST_CLASSES,
+            TargetSpec::Class { count } | TargetSpec::Labels { count } => *count <= MOST_CLASSES,
             TargetSpec::Values { .. } => true,
             TargetSpec::Tokens { .. } => false,
         }
@@ -89,6 +94,7 @@ impl Scores {
                 confusion: vec![0; count * count],
                 in_top_5: 0,
             })),
+            TargetSpec::Labels { count } => Some(Self::Labels(LabelScores::new(*count))),
             TargetSpec::Values { features } => Some(Self::Values(ValueScores {
                 samples: 0,
                 features: vec![FeatureSums::default(); *features],
@@ -101,6 +107,7 @@ impl Scores {
     pub(crate) fn add(&mut self, outputs: &[f32], targets: &Targets) {
         match (self, targets) {
             (Self::Classes(scores), Targets::Classes(classes)) => scores.add(outputs, classes),
+            (Self::Labels(scores), Targets::Labels { data, .. }) => scores.add(outputs, data),
             (Self::Values(scores), Targets::Values { data, .. }) => scores.add(outputs, data),
             _ => {}
         }
@@ -113,6 +120,7 @@ impl Scores {
                 // Counts below 2^53 are exact.
                 scores.confusion.iter().chain([&scores.in_top_5]).map(|count| *count as f64).collect()
             }
+            Self::Labels(scores) => scores.sums(),
             Self::Values(scores) => {
                 let of = |it: &FeatureSums| [it.absolute, it.squared, it.target, it.target_squared];
                 [scores.samples as f64].into_iter().chain(scores.features.iter().flat_map(of)).collect()
@@ -128,6 +136,7 @@ impl Scores {
             Self::Classes(scores) => {
                 scores.confusion.iter_mut().chain([&mut scores.in_top_5]).for_each(|it| *it = next() as u64);
             }
+            Self::Labels(scores) => scores.set(next),
             Self::Values(scores) => {
                 scores.samples = next() as u64;
                 for it in &mut scores.features {
@@ -141,6 +150,26 @@ impl Scores {
             }
         }
         self
+    }
+
+    /// The scores with those that need the outputs of all ranks. Each rank calls it.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub(crate) fn ranked(self, replicas: &Replicas) -> Result<Self, EngineError> {
+        Ok(match self {
+            Self::Labels(scores) => Self::Labels(scores.ranked(replicas)?),
+            scores => scores,
+        })
+    }
+}
+
+impl Averages {
+    /// The mean over classes or labels; zeros if there are none.
+    pub(crate) fn mean(of: impl Iterator<Item = Self>) -> Self {
+        let all: Vec<_> = of.collect();
+        let mean = |of: fn(&Self) -> f64| all.iter().map(of).sum::<f64>() / all.len().max(1) as f64;
+        Self { precision: mean(|it| it.precision), recall: mean(|it| it.recall), f1: mean(|it| it.f1) }
     }
 }
 
@@ -219,13 +248,10 @@ impl ClassScores {
     /// The mean over classes (macro): each class counts the same.
     pub fn averages(&self) -> Averages {
         let is_there = |(predicted, score): &(u64, ClassScore)| score.samples > 0 || *predicted > 0;
-        let there: Vec<_> = self.counted().filter(is_there).map(|(_, score)| score).collect();
-        let mean = |of: fn(&ClassScore) -> f64| there.iter().map(of).sum::<f64>() / there.len().max(1) as f64;
-        Averages {
-            precision: mean(|score| score.precision),
-            recall: mean(|score| score.recall),
-            f1: mean(|score| score.f1),
-        }
+        Averages::mean(self.counted().filter(is_there).map(|(_, score)| {
+            let ClassScore { precision, recall, f1, .. } = score;
+            Averages { precision, recall, f1 }
+        }))
     }
 }
 
@@ -281,7 +307,7 @@ pub(crate) fn has_top_5(classes: usize) -> bool {
 }
 
 /// A share, 0 where there is nothing to share.
-fn share(part: u64, whole: u64) -> f64 {
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
@@ -300,24 +326,30 @@ mod tests {
         let sums = scores.sums();
         match scores.with_sums(&sums) {
             Scores::Classes(scores) => scores,
-            Scores::Values(_) => unreachable!(),
+            _ => unreachable!(),
         }
+    }
+
+    /// The metrics that `tools/golden/scores.py` wrote.
+    fn golden() -> Value {
+        serde_json::from_str(include_str!("../tests/golden/scores.json")).expect("JSON")
+    }
+
+    fn floats(value: &Value) -> Vec<f32> {
+        let rows = value.as_array().expect("rows").iter();
+        rows.flat_map(|row| row.as_array().expect("a row"))
+            .map(|it| it.as_f64().expect("a number") as f32)
+            .collect()
+    }
+
+    fn close(name: &Value, here: f64, there: &Value) {
+        let there = there.as_f64().expect("a number");
+        assert!((here - there).abs() < 1e-12, "{name}: {here} instead of {there}");
     }
 
     #[test]
     fn scores_equal_those_of_scikit_learn() {
-        // `tools/golden/scores.py` writes them.
-        let golden: Value = serde_json::from_str(include_str!("../tests/golden/scores.json")).expect("JSON");
-        let floats = |value: &Value| -> Vec<f32> {
-            let rows = value.as_array().expect("rows").iter();
-            rows.flat_map(|row| row.as_array().expect("a row"))
-                .map(|it| it.as_f64().expect("a number") as f32)
-                .collect()
-        };
-        let close = |name: &Value, here: f64, there: &Value| {
-            let there = there.as_f64().expect("a number");
-            assert!((here - there).abs() < 1e-12, "{name}: {here} instead of {there}");
-        };
+        let golden = golden();
         for case in golden["classes"].as_array().expect("cases") {
             let name = &case["name"];
             let truth: Vec<_> =
@@ -356,6 +388,42 @@ mod tests {
             close(&case["name"], scores.mae(), &case["mae"]);
             close(&case["name"], scores.rmse(), &case["rmse"]);
             close(&case["name"], scores.r2(), &case["r2"]);
+        }
+    }
+
+    #[test]
+    fn scores_of_labels_equal_those_of_scikit_learn() {
+        let golden = golden();
+        for case in golden["labels"].as_array().expect("cases") {
+            let name = &case["name"];
+            let (outputs, data) = (floats(&case["outputs"]), floats(&case["truth"]));
+            let count = case["labels"].as_u64().expect("a number") as usize;
+            let mut scores = Scores::of(&TargetSpec::Labels { count }).expect("scores");
+            // In two batches, and by way of the sums of ranks.
+            let (half, targets) = (data.len() / count / 2 * count, |data: &[f32]| Targets::Labels {
+                data: data.to_vec(),
+                count,
+            });
+            scores.add(&outputs[..half], &targets(&data[..half]));
+            scores.add(&outputs[half..], &targets(&data[half..]));
+            let sums = scores.sums();
+            let scores = scores.with_sums(&sums).ranked(&Replicas::alone()).expect("no other rank");
+            let Scores::Labels(scores) = scores else { unreachable!() };
+            close(name, scores.label_accuracy(), &case["label_accuracy"]);
+            close(name, scores.mean_average_precision().expect("samples"), &case["map"]);
+            for (averages, key) in [(scores.micro(), "micro"), (scores.averages(), "macro")] {
+                let here = [averages.precision, averages.recall, averages.f1];
+                here.iter().enumerate().for_each(|(it, here)| close(name, *here, &case[key][it]));
+            }
+            for (label, score) in scores.of_labels().into_iter().enumerate() {
+                let here = [score.precision, score.recall, score.f1];
+                here.iter().enumerate().for_each(|(it, here)| close(name, *here, &case["each"][label][it]));
+                let there = &case["average_precision"][label];
+                assert_eq!(score.average_precision.is_none(), there.is_null());
+                score.average_precision.iter().for_each(|here| close(name, *here, there));
+                let counts = [score.true_positives, score.false_positives, score.false_negatives];
+                assert_eq!(serde_json::json!(counts), case["counts"][label]);
+            }
         }
     }
 

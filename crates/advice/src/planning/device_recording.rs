@@ -11,6 +11,7 @@ use oomph_engine::{
     part::{compare_evaluated, evaluate_stages},
     session::{Session, StepSplit},
     step::{StepSettings, Stepper},
+    task::DeviceTargets,
     transport::{BlankShapes, BlankTransport, LinkTensor, Transport as _, blank_targets, left_device},
 };
 use oomph_model::{Carried, Init, Pass, Policy, Stages};
@@ -272,6 +273,11 @@ impl DeviceRecorder<'_> {
                 blank_targets(session.spec(), samples, self.device)
             };
             compare_evaluated(session.task.as_ref(), &output, &targets, samples as f64)?;
+            if let DeviceTargets::Labels(labels) = targets {
+                // Both live until the end, while their comparison reads them first and is as large as they are.
+                left_device(output);
+                left_device(labels.into());
+            }
         }
         // The next batch continues from it.
         let carried = pass.take_carried().unwrap_or_default();

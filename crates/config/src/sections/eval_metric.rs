@@ -20,9 +20,15 @@ pub enum EvalMetric {
     /// `top-5 accuracy`: the share of samples whose class is among the five likeliest.
     #[serde(rename = "top-5 accuracy")]
     Top5Accuracy,
-    /// `macro f1`: F1, averaged over classes.
+    /// `macro f1`: F1, averaged over classes or labels.
     #[serde(rename = "macro f1")]
     MacroF1,
+    /// `micro f1`: F1 of all labels together.
+    #[serde(rename = "micro f1")]
+    MicroF1,
+    /// `map`: the average precision of labels, averaged over them.
+    #[serde(rename = "map")]
+    Map,
     /// `mae`: the mean absolute error of a regression.
     #[serde(rename = "mae")]
     Mae,
@@ -36,12 +42,14 @@ pub enum EvalMetric {
 
 impl EvalMetric {
     /// All measures with their names, as `train.best` has them.
-    pub(crate) const NAMES: [(&'static str, Self); 8] = [
+    pub(crate) const NAMES: [(&'static str, Self); 10] = [
         ("eval loss", Self::Loss),
         ("eval accuracy", Self::Accuracy),
         ("perplexity", Self::Perplexity),
         ("top-5 accuracy", Self::Top5Accuracy),
         ("macro f1", Self::MacroF1),
+        ("micro f1", Self::MicroF1),
+        ("map", Self::Map),
         ("mae", Self::Mae),
         ("rmse", Self::Rmse),
         ("r2", Self::R2),
@@ -55,7 +63,9 @@ impl EvalMetric {
     /// Whether larger values are better.
     pub fn is_maximized(self) -> bool {
         match self {
-            Self::Accuracy | Self::Top5Accuracy | Self::MacroF1 | Self::R2 => true,
+            Self::Accuracy | Self::Top5Accuracy | Self::MacroF1 | Self::MicroF1 | Self::Map | Self::R2 => {
+                true
+            }
             Self::Loss | Self::Perplexity | Self::Mae | Self::Rmse => false,
         }
     }
@@ -67,7 +77,7 @@ impl EvalMetric {
 
     /// Whether the values are shares, from 0 to 1.
     pub fn is_share(self) -> bool {
-        matches!(self, Self::Accuracy | Self::Top5Accuracy | Self::MacroF1)
+        matches!(self, Self::Accuracy | Self::Top5Accuracy | Self::MacroF1 | Self::MicroF1 | Self::Map)
     }
 }
 

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::{
         DownloadError,
-        download::tests::server::{Answer, Server},
+        server::{Answer, Server},
     };
 
     /// An archive like that of CIFAR-10, with one image per file.

@@ -14,8 +14,11 @@ use crate::{
 /// The most bytes of a table that is looked at.
 const MOST: Bytes = Bytes::mib(4 << 10);
 
-/// Names of columns with a class, in the order in which they are looked for.
-const LABELS: [&str; 6] = ["label", "class", "category", "target", "species", "y"];
+/// Names of columns with a class or labels, in the order in which they are looked for.
+const LABELS: [&str; 8] = ["label", "class", "category", "target", "species", "y", "labels", "tags"];
+
+/// Texts between labels in a column, in the order in which they are looked for.
+const SEPARATORS: [&str; 3] = ["|", ";", " "];
 
 /// Windows of a series, at most: the default of `data.steps`.
 const STEPS: usize = 32;
@@ -28,6 +31,10 @@ struct Table {
     first: Vec<String>,
     /// Whether each column has a finite number in every row.
     are_numbers: Vec<bool>,
+    /// Whether each column marks rows by 1, and others by 0 or -1.
+    are_marks: Vec<bool>,
+    /// Which of the [`SEPARATORS`] each column has.
+    separators: Vec<[bool; 3]>,
     rows: usize,
 }
 
@@ -49,19 +56,50 @@ pub(super) fn labels(path: &Path) -> Result<Option<Detected>, DataError> {
     let named = |name: &&str| table.header.iter().position(|column| column.eq_ignore_ascii_case(name));
     let other = || (table.header.len() == 2).then_some(1 - file.min(1));
     let label = LABELS.iter().find_map(named).filter(|label| *label != file).or_else(other);
-    let Some(label) = label else { return Ok(None) };
     let mut found = Detected {
         source: "folder",
         what: format!("{} images with a table of labels", table.rows),
         settings: Vec::new(),
     }
     .with("labels", text(path), "the files in it are relative to its folder");
-    for (key, default, column) in [("file_column", "file", file), ("label_column", "label", label)] {
-        if table.header[column] != default {
-            found = found.with(key, table.header[column].clone(), "");
-        }
+    let with_column = |found: Detected, key, default, column: usize| match &table.header[column] {
+        name if name == default => found,
+        name => found.with(key, name.clone(), ""),
+    };
+    found = with_column(found, "file_column", "file", file);
+    if let Some(label) = label {
+        found = with_column(found, "label_column", "label", label);
+        return Ok(Some(match table.separator(label) {
+            Some(separator) => found.with("label_separator", separator, "an image may have several labels"),
+            None => found,
+        }));
     }
-    Ok(Some(found))
+    let marks: Vec<_> = (0..table.header.len()).filter(|column| table.are_marks[*column]).collect();
+    if marks.len() < 2 {
+        return Ok(None);
+    }
+    let is_part = |column: usize| table.header[column] == "split";
+    let is_all =
+        (0..table.header.len()).all(|column| column == file || is_part(column) || table.are_marks[column]);
+    let why = "an image has each label that its row marks by 1";
+    Ok(Some(match is_all {
+        true => found.with("label_columns", "all", why),
+        false => {
+            let names = marks.iter().map(|column| table.header[*column].clone()).collect::<Vec<_>>();
+            found.with("label_columns", names, why)
+        }
+    }))
+}
+
+impl Table {
+    /// What divides the labels in a column; `None` if each row has one label.
+    fn separator(&self, column: usize) -> Option<&'static str> {
+        // A class may have a space in its name.
+        let has_several =
+            ["labels", "tags"].iter().any(|name| self.header[column].eq_ignore_ascii_case(name));
+        let found = SEPARATORS.into_iter().zip(self.separators[column]);
+        found.filter(|(separator, is)| *is && (*separator != " " || has_several)).map(|it| it.0).next()
+    }
 }
 
 /// A series of numbers.
@@ -111,8 +149,15 @@ fn read(path: &Path) -> Result<Option<Table>, DataError> {
 fn scan(input: Input<'_>, delimiter: u8) -> Result<Table, Flaw> {
     let mut csv = CsvRows::new(input, delimiter);
     let header = csv.header()?;
-    let mut table =
-        Table { delimiter, are_numbers: vec![true; header.len()], header, first: Vec::new(), rows: 0 };
+    let mut table = Table {
+        delimiter,
+        are_numbers: vec![true; header.len()],
+        are_marks: vec![true; header.len()],
+        separators: vec![[false; 3]; header.len()],
+        header,
+        first: Vec::new(),
+        rows: 0,
+    };
     let mut record = ByteRecord::new();
     while csv.next(&mut record)? {
         let text = |field: &[u8]| String::from_utf8_lossy(field).trim().to_owned();
@@ -123,6 +168,13 @@ fn scan(input: Input<'_>, delimiter: u8) -> Result<Table, Flaw> {
         for (is_number, field) in table.are_numbers.iter_mut().zip(&record) {
             let number = std::str::from_utf8(field).ok().and_then(|text| text.trim().parse::<f32>().ok());
             *is_number &= number.is_some_and(f32::is_finite);
+        }
+        for (is_mark, field) in table.are_marks.iter_mut().zip(&record) {
+            *is_mark &= matches!(field.trim_ascii(), b"" | b"0" | b"1" | b"-1" | b"0.0" | b"1.0" | b"-1.0");
+        }
+        for (has, field) in table.separators.iter_mut().zip(&record) {
+            let field = String::from_utf8_lossy(field.trim_ascii());
+            has.iter_mut().zip(SEPARATORS).for_each(|(has, separator)| *has |= field.contains(separator));
         }
     }
     Ok(table)

@@ -1,16 +1,16 @@
-//! Images whose classes are in a CSV file.
+//! Images whose labels are in a CSV file.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    ffi::OsString,
+    collections::BTreeSet,
     path::{Path, PathBuf},
 };
 
-use csv::ByteRecord;
-use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 
 use super::{
+    label_sets::{self, LabelledPart},
+    label_settings::{LabelColumns, LabelForm, LabelSettings},
+    label_table::{LabelRow, LabelTable, read},
     scan::{ClassFiles, FolderListing, FolderPart, HELD_OUT, Layout, split},
     settings::Holdout,
 };
@@ -19,64 +19,11 @@ use crate::{
     flaw::shortened,
     input::{Input, read_file},
     memory_images::file_name,
-    place::optional_path,
-    series::{CsvRows, places},
+    source::Parts,
 };
-
-/// The settings of a file of labels.
-pub(super) struct LabelSettings {
-    /// `labels`
-    pub(super) path: PathBuf,
-    file_column: String,
-    label_column: String,
-    /// `split_column`; `None` for the column `split`, if there is one.
-    split_column: Option<String>,
-}
-
-/// The column that divides the images if the settings name none.
-const SPLIT: &str = "split";
 
 /// The largest file of labels: a million images take about 50 MB.
 const MAX_LABEL_BYTES: Bytes = Bytes::mib(1 << 10);
-
-impl LabelSettings {
-    /// Reads the keys; `None` without `labels`.
-    pub(super) fn read(section: &Section) -> Result<Option<Self>, ConfigError> {
-        let path = optional_path(section, "labels")?;
-        if path.is_none() {
-            for key in ["file_column", "label_column", "split_column"] {
-                section.has_no_effect(key, "`data.labels` is not set: the folders name the classes");
-            }
-        }
-        let (file_column, label_column) =
-            (section.string("file_column", "file")?, section.string("label_column", "label")?);
-        let split_column = section.optional_string("split_column")?;
-        let is_other = |name: &String| *name != file_column && *name != label_column;
-        if file_column == label_column {
-            return Err(section.invalid("label_column", "another column than `data.file_column`"));
-        }
-        if !split_column.as_ref().is_none_or(is_other) {
-            let expected = "another column than `data.file_column` and `data.label_column`";
-            return Err(section.invalid("split_column", expected));
-        }
-        Ok(path.map(|path| Self { path, file_column, label_column, split_column }))
-    }
-
-    /// The folder that the files in the table are relative to: `folder`, else that of the table.
-    fn root(&self, folder: Option<&Path>) -> PathBuf {
-        folder.or(self.path.parent()).unwrap_or(Path::new("")).to_owned()
-    }
-}
-
-/// A row of the table.
-struct LabelRow {
-    file: String,
-    label: String,
-    /// The text in the column of the parts, in lower case; empty without such a column.
-    part: String,
-    line: u64,
-    byte: u64,
-}
 
 /// Lists the images of a table. Their files must exist, unless unreadable samples are skipped.
 pub(super) fn scan(
@@ -94,46 +41,76 @@ pub(super) fn scan(
     if on_corrupt == OnCorrupt::Fail {
         check_files(&table.rows, &root).map_err(in_table)?;
     }
-    let is_used = |part: &str| table.rows.iter().any(|row| row.part == part);
-    let Some(held_out) = HELD_OUT.into_iter().find(|part| is_used(part)) else {
-        return split(part(&root, table.rows, &[]), holdout);
+    let LabelTable { mut rows, names, split_column } = table;
+    let held_out = HELD_OUT.into_iter().find(|part| rows.iter().any(|row| row.part == *part));
+    if held_out.is_none() && !settings.has_several() {
+        return split(part(&root, rows, &names), holdout);
+    }
+    let ([train, test], held_out) = match held_out {
+        Some(held_out) => {
+            let column = split_column.unwrap_or_default();
+            let file = file_name(&settings.path);
+            let origin = format!("the rows of `{file}` with `{held_out}` in column `{column}`");
+            holdout.note_unused(&origin);
+            rows.retain(|row| row.part == "train" || row.part == held_out);
+            let (train, test) = rows.into_iter().partition(|row| row.part == "train");
+            ([train, test], origin)
+        }
+        None if rows.len() < 2 => return Err(DataError::SingleImage { path: settings.path.clone() }),
+        None => (label_sets::hold_out(rows, names.len(), holdout), holdout.origin("the images")),
     };
-    let column = table.split_column.unwrap_or_default();
-    let origin =
-        format!("the rows of `{}` with `{held_out}` in column `{column}`", file_name(&settings.path));
-    holdout.note_unused(&origin);
-    let (train, test): (Vec<_>, Vec<_>) = table
-        .rows
-        .into_iter()
-        .filter(|row| row.part == "train" || row.part == held_out)
-        .partition(|row| row.part == "train");
-    let classes = labels(&train);
-    if let Some(row) = test.iter().find(|row| !classes.contains(&row.label)) {
-        let problem = FormatProblem::LabelNotTrained { line: row.line, label: shortened(&row.label) };
-        return Err(in_table(Flaw::new(row.byte, problem)));
+    // Columns declare their labels, whether or not an image has them.
+    let is_declared = matches!(settings.form, LabelForm::Columns(_));
+    let trained: BTreeSet<usize> = match is_declared {
+        true => (0..names.len()).collect(),
+        false => train.iter().flat_map(|row: &LabelRow| row.labels.iter().copied()).collect(),
+    };
+    let [train, test] = renamed([train, test], &names, &trained).map_err(in_table)?;
+    let classes: Vec<String> = trained.iter().map(|label| names[*label].clone()).collect();
+    if !settings.has_several() {
+        let (train, test) = (part(&root, train, &classes), part(&root, test, &classes));
+        return Ok(FolderListing { classes, train, test, held_out, label_sets: None });
     }
-    let (train, test) = (part(&root, train, &classes), part(&root, test, &classes));
-    Ok(FolderListing { classes, train, test, held_out: origin })
+    if train.is_empty() || classes.is_empty() {
+        let what = if train.is_empty() { "rows to train on" } else { "row to train on with a label" };
+        return Err(in_table(Flaw::new(0u64, FormatProblem::Nothing { what })));
+    }
+    let LabelledPart { part: train, sets } = label_sets::part(&root, train, &classes);
+    let LabelledPart { part: test, sets: of_test } = label_sets::part(&root, test, &classes);
+    let label_sets = Some(Parts { train: sets, test: of_test });
+    Ok(FolderListing { classes, train, test, held_out, label_sets })
 }
 
-/// The labels in order of name, each once.
-fn labels(rows: &[LabelRow]) -> Vec<String> {
-    let labels: std::collections::BTreeSet<&String> = rows.iter().map(|row| &row.label).collect();
-    labels.into_iter().cloned().collect()
+/// The rows of both parts, with the places of their labels among the `trained` ones.
+fn renamed(
+    parts: [Vec<LabelRow>; 2],
+    names: &[String],
+    trained: &BTreeSet<usize>,
+) -> Result<[Vec<LabelRow>; 2], Flaw> {
+    let mut places = vec![None; names.len()];
+    trained.iter().enumerate().for_each(|(place, label)| places[*label] = Some(place));
+    let [mut train, mut test] = parts;
+    for row in train.iter_mut().chain(&mut test) {
+        for label in &mut row.labels {
+            *label = places[*label].ok_or_else(|| {
+                let label = shortened(&names[*label]);
+                Flaw::new(row.byte, FormatProblem::LabelNotTrained { line: row.line, label })
+            })?;
+        }
+    }
+    Ok([train, test])
 }
 
-/// The images of some rows, by class and then by file. `classes` may have more classes than the rows.
+/// The images of some rows with one label each, by class and then by file. Some classes may have no image.
 fn part(root: &Path, rows: Vec<LabelRow>, classes: &[String]) -> FolderPart {
-    let mut by_class: BTreeMap<String, Vec<OsString>> =
-        classes.iter().map(|class| (class.clone(), Vec::new())).collect();
+    let files = |name: &String| ClassFiles { name: name.into(), files: Vec::new() };
+    let mut by_class: Vec<_> = classes.iter().map(files).collect();
     for row in rows {
-        by_class.entry(row.label).or_default().push(row.file.into());
+        let class = row.labels.first().and_then(|label| by_class.get_mut(*label));
+        class.into_iter().for_each(|class| class.files.push(row.file.as_str().into()));
     }
-    let classes = by_class.into_iter().map(|(name, mut files)| {
-        files.sort_unstable();
-        ClassFiles { name: name.into(), files }
-    });
-    FolderPart::new(root.to_owned(), classes.collect(), Layout::Labels)
+    by_class.iter_mut().for_each(|class| class.files.sort_unstable());
+    FolderPart::new(root.to_owned(), by_class, Layout::Labels)
 }
 
 fn check_files(rows: &[LabelRow], root: &Path) -> Result<(), Flaw> {
@@ -144,86 +121,16 @@ fn check_files(rows: &[LabelRow], root: &Path) -> Result<(), Flaw> {
     })
 }
 
-/// The rows of a table, and the name of the column of the parts.
-struct LabelTable {
-    rows: Vec<LabelRow>,
-    split_column: Option<String>,
-}
-
-/// Reads a table.
-fn read(input: Input<'_>, settings: &LabelSettings) -> Result<LabelTable, Flaw> {
-    let LabelSettings { file_column, label_column, .. } = settings;
-    let mut csv = CsvRows::new(input, b',');
-    let header = csv.header()?;
-    let split_column = match &settings.split_column {
-        Some(column) => Some(column.clone()),
-        None => header.iter().any(|name| name == SPLIT).then(|| SPLIT.to_owned()),
-    };
-    let wanted: Vec<_> = [Some(file_column), Some(label_column), split_column.as_ref()]
-        .into_iter()
-        .flatten()
-        .cloned()
-        .collect();
-    let places = places(&header, &wanted)?;
-    let mut rows = Vec::new();
-    let mut first_lines: HashMap<String, u64> = HashMap::new();
-    let mut record = ByteRecord::new();
-    while csv.next(&mut record)? {
-        let (byte, line) = record.position().map_or((0, 0), |place| (place.byte(), place.line()));
-        let row = row(&record, header.len(), &places, &wanted, [byte, line])?;
-        if let Some(first) = first_lines.insert(row.file.clone(), line) {
-            let problem = FormatProblem::SameFile { line, file: shortened(&row.file), first };
-            return Err(Flaw::new(byte, problem));
-        }
-        rows.push(row);
-    }
-    match rows.is_empty() {
-        true => Err(Flaw::new(csv.byte(), FormatProblem::Nothing { what: "rows" })),
-        false => Ok(LabelTable { rows, split_column }),
-    }
-}
-
-/// One row. `places` are the columns of file, label and, if there is a third, part.
-fn row(
-    record: &ByteRecord,
-    columns: usize,
-    places: &[usize],
-    names: &[String],
-    [byte, line]: [u64; 2],
-) -> Result<LabelRow, Flaw> {
-    if record.len() != columns {
-        let problem = FormatProblem::Fields { line, found: record.len(), expected: columns };
-        return Err(Flaw::new(byte, problem));
-    }
-    let field = |index: usize| -> Result<String, Flaw> {
-        let bytes = record.get(places[index]).unwrap_or_default();
-        let text = std::str::from_utf8(bytes).map_err(|_| Flaw::new(byte, FormatProblem::NotText))?.trim();
-        match text.is_empty() {
-            true => {
-                let problem = FormatProblem::EmptyField { line, column: shortened(&names[index]) };
-                Err(Flaw::new(byte, problem))
-            }
-            false => Ok(text.to_owned()),
-        }
-    };
-    let part = match places.len() {
-        3.. => field(2)?.to_lowercase(),
-        _ => String::new(),
-    };
-    if places.len() > 2 && part != "train" && !HELD_OUT.contains(&part.as_str()) {
-        let problem = FormatProblem::Part { line, column: shortened(&names[2]), text: shortened(&part) };
-        return Err(Flaw::new(byte, problem));
-    }
-    Ok(LabelRow { file: field(0)?, label: field(1)?, part, line, byte })
-}
-
-/// The rows of a table in memory. For fuzz tests.
-pub(crate) fn parse(input: Input<'_>) -> Result<(), Flaw> {
-    let settings = LabelSettings {
+/// The rows of a table in memory, in each form of labels: the error of the last if none reads it. For fuzz tests.
+pub(crate) fn parse<'a>(input: impl Fn() -> Result<Input<'a>, Flaw>) -> Result<(), Flaw> {
+    let settings = |form| LabelSettings {
         path: PathBuf::new(),
         file_column: "file".to_owned(),
         label_column: "label".to_owned(),
         split_column: None,
+        form,
     };
-    read(input, &settings).map(drop)
+    let forms = [LabelForm::Columns(LabelColumns::All), LabelForm::Separated("|".to_owned()), LabelForm::One];
+    let read = forms.map(|form| read(input()?, &settings(form)).map(drop));
+    read.into_iter().reduce(Result::or).unwrap_or(Ok(()))
 }

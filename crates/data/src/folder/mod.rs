@@ -2,6 +2,9 @@ mod decode;
 mod files;
 mod folder_images;
 mod jpeg;
+mod label_sets;
+mod label_settings;
+mod label_table;
 mod labels;
 mod scan;
 mod settings;
@@ -41,7 +44,8 @@ impl OpenSource for FolderSettings {
             let path =
                 self.labels.as_ref().map_or_else(|| self.path.get(), |labels| Ok(labels.path.as_path()))?;
             let (path, found) = (path.to_owned(), listing.classes.len());
-            return Err(DataError::OtherClasses { path, found, declared });
+            let what = if listing.label_sets.is_some() { "labels" } else { "classes" };
+            return Err(DataError::OtherClasses { path, what, found, declared });
         }
         let shape = match self.size {
             Some((height, width)) => ImageShape { channels: self.channels, height, width },
@@ -55,11 +59,9 @@ impl OpenSource for FolderSettings {
         };
         Ok(Arc::new(Folder {
             held_out: listing.held_out,
-            spec: SampleSpec {
-                input: shape.into(),
-                target: TargetSpec::Class { count: listing.classes.len() },
-            },
+            spec: SampleSpec { input: shape.into(), target: self.target(listing.classes.len()) },
             class_names: listing.classes,
+            label_sets: listing.label_sets,
             parts: Parts { train, test },
             transform: ImageTransform::new(shape, &self.transform, &statistics, u8::MAX)
                 .with_resize(self.decoder.resize),
@@ -70,12 +72,20 @@ impl OpenSource for FolderSettings {
     fn declared(&self) -> Option<Arc<dyn Source>> {
         let ((height, width), count) = (self.size?, self.classes?);
         let input = ImageShape { channels: self.channels, height, width }.into();
-        let spec = SampleSpec { input, target: TargetSpec::Class { count } };
+        let spec = SampleSpec { input, target: self.target(count) };
         Some(Arc::new(Declared { spec, samples: MANY, is_continuous: false }))
     }
 }
 
 impl FolderSettings {
+    /// The target of `count` classes or labels.
+    fn target(&self, count: usize) -> TargetSpec {
+        match &self.labels {
+            Some(labels) if labels.has_several() => TargetSpec::Labels { count },
+            _ => TargetSpec::Class { count },
+        }
+    }
+
     /// The images of both parts with their classes.
     fn listing(&self) -> Result<FolderListing, DataError> {
         match &self.labels {
@@ -106,15 +116,27 @@ fn first_size(train: &FolderPart, settings: &FolderSettings) -> Result<ImageShap
     })
 }
 
-/// Images in class folders.
+/// Images in class folders or of a table.
 struct Folder {
     spec: SampleSpec,
     class_names: Vec<String>,
+    /// The labels of each group of a part, where images have any number of labels.
+    label_sets: Option<Parts<Vec<Box<[usize]>>>>,
     parts: Parts<FolderImages>,
     transform: ImageTransform,
     reader: ImageReader,
     /// How the held-out part was chosen.
     held_out: String,
+}
+
+impl Folder {
+    fn target(&self, split: Split, index: usize) -> Target {
+        let group = self.parts.of(split).part.class(index);
+        match &self.label_sets {
+            Some(sets) => Target::Labels(sets.of(split)[group].to_vec()),
+            None => Target::Class(group),
+        }
+    }
 }
 
 impl Source for Folder {
@@ -138,11 +160,21 @@ impl Source for Folder {
             }
             _ => images.pixels(index, |pixels| self.transform.apply(pixels, augment))?,
         };
-        Ok(Sample { input: Values::Floats(values), target: Target::Class(images.part.class(index)) })
+        Ok(Sample { input: Values::Floats(values), target: self.target(split, index) })
     }
 
     fn class(&self, split: Split, index: usize) -> Result<Option<usize>, SampleError> {
-        Ok(Some(self.parts.of(split).part.class(index)))
+        Ok(match self.target(split, index) {
+            Target::Class(class) => Some(class),
+            _ => None,
+        })
+    }
+
+    fn labels(&self, split: Split, index: usize) -> Result<Option<Vec<usize>>, SampleError> {
+        Ok(match self.target(split, index) {
+            Target::Labels(labels) => Some(labels),
+            _ => None,
+        })
     }
 
     fn inspect(&self, split: Split, index: usize) -> Result<StoredSample, SampleError> {
@@ -179,6 +211,8 @@ impl Source for Folder {
     }
 
     fn host_bytes(&self) -> Bytes {
-        self.parts.train.host_bytes() + self.parts.test.host_bytes()
+        let sets = self.label_sets.iter().flat_map(|sets| sets.train.iter().chain(&sets.test));
+        let of_sets: usize = sets.map(|set| size_of::<Box<[usize]>>() + size_of_val(&**set)).sum();
+        self.parts.train.host_bytes() + self.parts.test.host_bytes() + Bytes::new(of_sets as u64)
     }
 }

@@ -7,7 +7,7 @@ use std::{
 use oomph_core::{Bytes, Generator, Key};
 
 use super::settings::Holdout;
-use crate::{DataError, digest::Digest};
+use crate::{DataError, digest::Digest, source::Parts};
 
 /// Both parts of a data folder.
 pub(super) struct FolderListing {
@@ -16,9 +16,11 @@ pub(super) struct FolderListing {
     pub(super) test: FolderPart,
     /// How the held-out part was chosen.
     pub(super) held_out: String,
+    /// The labels of each group of files of a part, where images have any number of labels.
+    pub(super) label_sets: Option<Parts<Vec<Box<[usize]>>>>,
 }
 
-/// The images of one part, ordered by class and name.
+/// The images of one part, ordered by class and name. Images with any number of labels have those with the same labels as a class.
 pub(super) struct FolderPart {
     root: PathBuf,
     layout: Layout,
@@ -80,7 +82,7 @@ pub(super) fn scan(root: &Path, holdout: &Holdout) -> Result<FolderListing, Data
             path: test.root,
         });
     }
-    Ok(FolderListing { classes, train, test, held_out })
+    Ok(FolderListing { classes, train, test, held_out, label_sets: None })
 }
 
 /// Holds a share of each class out, at least one image, and leaves at least one to train on.
@@ -112,7 +114,8 @@ pub(super) fn split(whole: FolderPart, holdout: &Holdout) -> Result<FolderListin
         train.push(sorted(rest));
     }
     let part = |classes| FolderPart::new(whole.root.clone(), classes, whole.layout);
-    Ok(FolderListing { classes, train: part(train), test: part(test), held_out: holdout.origin() })
+    let held_out = holdout.origin("each class");
+    Ok(FolderListing { classes, train: part(train), test: part(test), held_out, label_sets: None })
 }
 
 fn check_folder(path: &Path) -> Result<(), DataError> {

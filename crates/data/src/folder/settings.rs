@@ -3,7 +3,7 @@ use oomph_core::printable;
 
 use super::{
     decode::{Decoder, MAX_FILE_BYTES},
-    labels::LabelSettings,
+    label_settings::LabelSettings,
 };
 use crate::{
     OnCorrupt, OpenSource,
@@ -25,8 +25,10 @@ use crate::{
 /// | `path` | | the folder that holds `train` and `test`, or the class folders; `~` is the home directory |
 /// | `labels` | | a CSV file with a row for each image, instead of class folders; its files are relative to `path`, else to its folder |
 /// | `file_column`, `label_column` | `file`, `label` | its columns with the file and the class |
+/// | `label_separator` | | a text such as `\|` between the labels in `label_column`: an image has any number of them, and none in an empty field |
+/// | `label_columns` | | instead: the columns that mark the images with a label by 1, others by 0 or -1; `all` for all but those of the file and the part |
 /// | `split_column` | `split`, if it exists | its column with `train`, and `test`, `val`, `valid` or `validation` |
-/// | `holdout` | 0.2 | share of each class that is held out, if no part is |
+/// | `holdout` | 0.2 | share of each class that is held out, if no part is; of all images where they may have several labels |
 /// | `holdout_seed` | 0 | seed of that choice |
 /// | `classes` | those of the folder | number of classes; with it and `size`, plans need no data |
 /// | `size` | of the first training image | every image is brought to `size` × `size`, or to `[height, width]` |
@@ -126,11 +128,11 @@ impl Holdout {
         Ok(Self { share, seed: section.unsigned("holdout_seed", 0)?, section: section.clone() })
     }
 
-    /// How the held-out part is chosen, for people.
-    pub(super) fn origin(&self) -> String {
+    /// How the held-out part of `what` is chosen, for people.
+    pub(super) fn origin(&self, what: &str) -> String {
         let Self { share, seed, .. } = self;
         let percent = (share * 1e4).round() / 1e2;
-        format!("{percent} % of each class (`data.holdout`), chosen by `data.holdout_seed` (= {seed})")
+        format!("{percent} % of {what} (`data.holdout`), chosen by `data.holdout_seed` (= {seed})")
     }
 
     /// Notes that the data has a held-out part of its own, called `part`.

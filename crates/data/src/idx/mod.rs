@@ -179,7 +179,7 @@ mod tests {
     use oomph_config::Section;
 
     use super::*;
-    use crate::download::tests::server::{Answer, Server};
+    use crate::server::{Answer, Server};
 
     #[test]
     fn a_file_is_fetched_if_it_is_missing_compressed_and_plain() {

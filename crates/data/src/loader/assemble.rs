@@ -136,6 +136,15 @@ impl Assembler {
             (TargetSpec::Class { count }, &Target::Class(class)) if class >= *count => {
                 return Err(DataError::LabelOutOfRange { sample: self.name(index), class, count: *count });
             }
+            (TargetSpec::Labels { count }, Target::Labels(labels)) => {
+                if let Some(&class) = labels.iter().find(|label| *label >= count) {
+                    return Err(DataError::LabelOutOfRange {
+                        sample: self.name(index),
+                        class,
+                        count: *count,
+                    });
+                }
+            }
             (TargetSpec::Tokens { vocabulary, .. }, Target::Tokens(tokens)) => {
                 self.check_tokens(index, tokens, *vocabulary)?;
             }
@@ -145,6 +154,7 @@ impl Assembler {
             sample: self.name(index),
             found: match target {
                 Target::Class(class) => format!("class {class}"),
+                Target::Labels(labels) => format!("{} labels", labels.len()),
                 Target::Values(values) => format!("{} values", values.len()),
                 Target::Tokens(tokens) => format!("{} tokens", tokens.len()),
             },

@@ -25,7 +25,7 @@ use serde::Serialize;
 
 pub use self::{
     duplicates::{Duplicate, Duplicates},
-    part::{PartSurvey, StoredImages, class_counts},
+    part::{LabelCounts, PartSurvey, StoredImages, class_counts, label_counts},
     stored::{Content, StoredSample},
 };
 use crate::{Source, source::Parts};
@@ -53,7 +53,7 @@ impl Survey {
         self.parts.of(split)
     }
 
-    /// Which classes have the most and the fewest training samples, if some have several times as many as others.
+    /// Which classes or labels have the most and the fewest training samples, if some have several times as many as others.
     pub fn unbalanced(&self, source: &dyn Source) -> Option<String> {
         warnings::unbalanced(self, source)
     }

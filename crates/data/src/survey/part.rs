@@ -23,6 +23,9 @@ pub struct PartSurvey {
     /// The samples of each class, by index; empty unless targets are classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<usize>,
+    /// The labels of its samples; `None` unless targets are labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<LabelCounts>,
     /// The number of samples that were read in vain.
     pub unreadable: usize,
     /// The errors of the first of them.
@@ -34,6 +37,17 @@ pub struct PartSurvey {
     /// How often each token occurs in the samples that were read, by index; empty unless samples are text.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tokens: Vec<u64>,
+}
+
+/// The labels of samples that may each have any number of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LabelCounts {
+    /// The samples with each label, by index.
+    pub samples: Vec<usize>,
+    /// The samples without a label.
+    pub without: usize,
+    /// The most labels of a sample.
+    pub most: usize,
 }
 
 /// The sizes of stored images.
@@ -177,6 +191,7 @@ impl Seen {
             samples: source.len(split),
             read,
             classes: class_counts(source, split),
+            labels: label_counts(source, split),
             unreadable: self.errors.len(),
             images: images(&self.sizes, self.channels),
             errors: self.errors.into_iter().map(|(_, error)| error).take(NAMED).collect(),
@@ -215,4 +230,29 @@ pub fn class_counts(source: &dyn Source, split: Split) -> Vec<usize> {
         }
     }
     counts
+}
+
+/// The labels of the samples of a part; `None` unless targets are labels. Samples without readable labels are left out.
+pub fn label_counts(source: &dyn Source, split: Split) -> Option<LabelCounts> {
+    let TargetSpec::Labels { count } = source.spec().target else {
+        return None;
+    };
+    let mut counts = LabelCounts { samples: vec![0; count], ..LabelCounts::default() };
+    for index in 0..source.len(split) {
+        if let Ok(Some(labels)) = source.labels(split, index) {
+            counts.without += usize::from(labels.is_empty());
+            counts.most = counts.most.max(labels.len());
+            for label in labels {
+                counts.samples.get_mut(label).into_iter().for_each(|count| *count += 1);
+            }
+        }
+    }
+    Some(counts)
+}
+
+impl PartSurvey {
+    /// The samples of each class, or with each label, by index; empty if targets are neither.
+    pub fn by_class(&self) -> &[usize] {
+        self.labels.as_ref().map_or(&self.classes, |labels| &labels.samples)
+    }
 }

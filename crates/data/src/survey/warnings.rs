@@ -41,35 +41,40 @@ fn unreadable(survey: &Survey, split: Split) -> Option<String> {
     Some(format!("{unreadable} of {read} {split} samples cannot be read; the first: {first}"))
 }
 
-/// A training set of one class, classes without samples, and classes with many more samples than others.
+/// A training set of one class, classes or labels without samples, and those with many more samples than others.
 fn classes(survey: &Survey, source: &dyn Source) -> Vec<String> {
-    let counts = &survey.part(Split::Train).classes;
+    let train = survey.part(Split::Train);
+    let counts = train.by_class();
     let name = |class| class_name(source, class);
     let mut warnings = Vec::new();
     let present: Vec<usize> = (0..counts.len()).filter(|&class| counts[class] > 0).collect();
-    if let [only] = present[..] {
+    if let ([only], None) = (&present[..], &train.labels) {
+        let only = *only;
         warnings
             .push(format!("all training samples are of {}, so there is nothing to tell apart", name(only)));
         return warnings;
     }
     for split in [Split::Train, Split::Test] {
         let part = survey.part(split);
-        let empty = (0..part.classes.len()).filter(|&class| part.classes[class] == 0);
+        let counts = part.by_class();
+        let empty = (0..counts.len()).filter(|&class| counts[class] == 0);
         if part.samples > 0 && empty.clone().next().is_some() {
-            warnings.push(format!("classes without a {split} sample: {}", listed(empty.map(name), 5)));
+            let what = if part.labels.is_some() { "labels" } else { "classes" };
+            warnings.push(format!("{what} without a {split} sample: {}", listed(empty.map(name), 5)));
         }
     }
-    warnings.extend(unbalanced(survey, source).map(|which| {
-        format!(
+    warnings.extend(unbalanced(survey, source).map(|which| match train.labels {
+        Some(_) => format!("the labels are unbalanced: {which}; `train.class_weights` can balance them"),
+        None => format!(
             "the classes are unbalanced: {which}; `train.class_weights` and `data.sampling` can balance them"
-        )
+        ),
     }));
     warnings
 }
 
 /// The classes with the most and the fewest training samples, if they differ much.
 pub(super) fn unbalanced(survey: &Survey, source: &dyn Source) -> Option<String> {
-    let counts = &survey.part(Split::Train).classes;
+    let counts = survey.part(Split::Train).by_class();
     let present = || (0..counts.len()).filter(|&class| counts[class] > 0);
     let most = present().max_by_key(|&class| counts[class])?;
     let fewest = present().min_by_key(|&class| counts[class])?;

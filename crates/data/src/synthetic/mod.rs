@@ -143,7 +143,7 @@ impl Source for Synthetic {
     fn class(&self, _: Split, index: usize) -> Result<Option<usize>, SampleError> {
         Ok(match self.spec().target {
             TargetSpec::Class { count } => Some(index % count),
-            TargetSpec::Values { .. } | TargetSpec::Tokens { .. } => None,
+            TargetSpec::Labels { .. } | TargetSpec::Values { .. } | TargetSpec::Tokens { .. } => None,
         })
     }
 

@@ -171,7 +171,7 @@ mod tests {
     use oomph_config::Section;
 
     use super::*;
-    use crate::download::tests::server::{Answer, Server};
+    use crate::server::{Answer, Server};
 
     fn settings(path: &std::path::Path, more: &str) -> TextSettings {
         let text = format!("path = '{}'\n{more}", path.display());

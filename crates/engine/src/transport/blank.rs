@@ -66,6 +66,7 @@ pub fn left_device(tensor: AnyTensor) {
 pub fn blank_targets(spec: &SampleSpec, samples: usize, device: &Device) -> DeviceTargets {
     match spec.target {
         TargetSpec::Class { .. } => DeviceTargets::Classes(Tensor::zeros([samples], device)),
+        TargetSpec::Labels { count } => DeviceTargets::Labels(Tensor::zeros([samples, count], device)),
         TargetSpec::Values { features } => DeviceTargets::Values(Tensor::zeros([samples, features], device)),
         TargetSpec::Tokens { steps, .. } => DeviceTargets::Tokens(Tensor::zeros([samples, steps], device)),
     }

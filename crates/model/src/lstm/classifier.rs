@@ -27,9 +27,10 @@ pub fn lstm(settings: &Section) -> Result<Architecture, ConfigError> {
 
 fn build(settings: Recurrent, spec: &SampleSpec, init: &Init) -> Result<Stages, ModelError> {
     let features = match (&spec.input, &spec.target) {
-        (InputSpec::Sequence { features, .. }, TargetSpec::Class { .. } | TargetSpec::Values { .. }) => {
-            *features
-        }
+        (
+            InputSpec::Sequence { features, .. },
+            TargetSpec::Class { .. } | TargetSpec::Labels { .. } | TargetSpec::Values { .. },
+        ) => *features,
         (InputSpec::Image { channels, width, .. }, _) => channels * width,
         _ => {
             return Err(ModelError::Input {

@@ -140,10 +140,12 @@ pub(super) fn figures(metrics: &StepMetrics, between: &str) -> String {
 pub(super) fn evaluated(metrics: &EvalMetrics) -> String {
     let accuracy = metrics.eval_accuracy.map(|accuracy| format!("  eval accuracy {}", percent(accuracy)));
     let perplexity = metrics.eval_perplexity.map(|value| format!("  eval perplexity {}", decimal(value)));
-    let EvalScores { top_5_accuracy, macro_f1, mae, rmse, r2 } = metrics.scores;
+    let EvalScores { top_5_accuracy, macro_f1, micro_f1, map, mae, rmse, r2 } = metrics.scores;
     let scores = [
         ("top-5 accuracy", top_5_accuracy.map(percent)),
         ("macro F1", macro_f1.map(percent)),
+        ("micro F1", micro_f1.map(percent)),
+        ("mAP", map.map(percent)),
         ("MAE", mae.map(decimal)),
         ("RMSE", rmse.map(decimal)),
         ("R²", r2.map(decimal)),

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use oomph_config::{Config, sections::class_weights::ClassWeights as Setting};
 use oomph_core::{Split, TargetSpec};
-use oomph_data::{Source, survey::class_counts};
+use oomph_data::{
+    Source,
+    survey::{class_counts, label_counts},
+};
 use oomph_engine::{class_weights::ClassWeights, task::Task};
 
 use super::SessionError;
@@ -25,12 +28,15 @@ pub(super) fn weighted(
     if *setting == Setting::None {
         return Ok(task);
     }
-    let TargetSpec::Class { count } = source.spec().target else {
+    let (TargetSpec::Class { count } | TargetSpec::Labels { count }) = source.spec().target else {
         return Err(config.invalid(KEY, "`none`, since the targets are no classes").into());
     };
     let weights = match setting {
         Setting::None => return Ok(task),
-        Setting::Balanced => ClassWeights::balanced(&class_counts(source, Split::Train)),
+        Setting::Balanced => match label_counts(source, Split::Train) {
+            Some(labels) => ClassWeights::balanced_labels(&labels.samples, source.len(Split::Train)),
+            None => ClassWeights::balanced(&class_counts(source, Split::Train)),
+        },
         Setting::Listed(weights) if weights.len() == count => {
             ClassWeights::new(weights.iter().map(|weight| *weight as f32))
         }
@@ -49,8 +55,12 @@ pub(super) fn weighted(
             if let Some(unknown) = named.keys().find(|class| !names.contains(class)) {
                 let known = names.iter().take(MOST_NAMED).map(|name| format!("`{name}`")).collect::<Vec<_>>();
                 let more = if names.len() > MOST_NAMED { " and others" } else { "" };
+                let what = match source.spec().target {
+                    TargetSpec::Labels { .. } => "label",
+                    _ => "class",
+                };
                 let expected =
-                    format!("a class of the data as the last part of the key: {}{more}", known.join(", "));
+                    format!("a {what} of the data as the last part of the key: {}{more}", known.join(", "));
                 return Err(config.invalid(&format!("{KEY}.{unknown}"), expected).into());
             }
             ClassWeights::new(names.iter().map(|name| named.get(name).map_or(1.0, |weight| *weight as f32)))

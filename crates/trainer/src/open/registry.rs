@@ -5,7 +5,7 @@ use oomph_core::TargetSpec;
 use oomph_data::{LoaderOptions, OpenEvent, OpenObserver, OpenSource};
 use oomph_model::{Architecture, Kernels};
 
-use oomph_engine::task::{Classification, Regression, Task, default_task};
+use oomph_engine::task::{Classification, MultiLabel, Regression, Task, default_task};
 
 use super::Components;
 
@@ -45,7 +45,8 @@ impl Registry {
     }
 
     /// A registry of oomph's own models (`resnet18` … `resnet152`, `lstm`, `lstm-lm`), sources (`digits`, `folder`,
-    /// `cifar10`, `idx`, `csv`, `synthetic`, `text`) and tasks (`classification`, `regression`).
+    /// `cifar10`, `idx`, `csv`, `synthetic`, `text`) and tasks (`classification`, `multi-label`,
+    /// `regression`).
     pub fn builtin() -> Self {
         let resnets = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"];
         let registry = resnets
@@ -62,13 +63,12 @@ impl Registry {
             .with_source("synthetic", oomph_data::synthetic)
             .with_source("text", oomph_data::text)
             .with_task("classification", |config| {
-                let kernels = match config.device.devices[0] {
-                    DeviceName::Cpu => Kernels::Cpu,
-                    DeviceName::Cuda(_) | DeviceName::Vulkan(_) => Kernels::Gpu,
-                };
-                let lean = config.memory.lean.then_some(kernels);
                 let label_smoothing = config.train.label_smoothing;
-                Ok(Arc::new(Classification { label_smoothing, lean, weights: None }))
+                Ok(Arc::new(Classification { label_smoothing, lean: lean(config), weights: None }))
+            })
+            .with_task("multi-label", |config| {
+                let label_smoothing = config.train.label_smoothing;
+                Ok(Arc::new(MultiLabel { label_smoothing, lean: lean(config), weights: None }))
             })
             .with_task("regression", |config| {
                 config.has_no_effect("train.label_smoothing", "regression has no classes");
@@ -162,6 +162,15 @@ impl Registry {
     fn unknown_task(&self, config: &Config) -> ConfigError {
         config.not_allowed("train.task", names(&self.tasks))
     }
+}
+
+/// The kernels of a loss; `None` if it is composed from Burn's operations.
+fn lean(config: &Config) -> Option<Kernels> {
+    let kernels = match config.device.devices[0] {
+        DeviceName::Cpu => Kernels::Cpu,
+        DeviceName::Cuda(_) | DeviceName::Vulkan(_) => Kernels::Gpu,
+    };
+    config.memory.lean.then_some(kernels)
 }
 
 fn find<'a, T: ?Sized>(

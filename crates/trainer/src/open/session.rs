@@ -133,7 +133,11 @@ fn sampled(
         return Ok(options);
     }
     if !matches!(source.spec().target, TargetSpec::Class { .. }) || source.is_continuous() {
-        return Err(config.invalid("data.sampling", "`shuffled`, since the targets are no classes").into());
+        let why = match source.spec().target {
+            TargetSpec::Labels { .. } => "a sample may have several labels",
+            _ => "the targets are no classes",
+        };
+        return Err(config.invalid("data.sampling", format!("`shuffled`, since {why}")).into());
     }
     Ok(LoaderOptions { sampling: Sampling::Balanced(ClassMembers::of(source)), ..options })
 }

@@ -19,6 +19,9 @@ pub(super) struct Described<'a> {
     /// Empty unless targets are classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) classes: Vec<DescribedClass<'a>>,
+    /// Empty unless targets are labels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) labels: Vec<DescribedLabel<'a>>,
     /// Mean and standard deviation of each channel or column that normalise the inputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) statistics: Option<Statistics>,
@@ -46,6 +49,16 @@ pub(super) struct DescribedClass<'a> {
     pub(super) test: usize,
 }
 
+/// A label with the samples that have it.
+#[derive(Serialize)]
+pub(super) struct DescribedLabel<'a> {
+    /// Its name; `None` if the source names none.
+    pub(super) label: Option<&'a str>,
+    pub(super) index: usize,
+    pub(super) train: usize,
+    pub(super) test: usize,
+}
+
 impl<'a> Described<'a> {
     pub(super) fn new(
         config: &Config,
@@ -53,10 +66,21 @@ impl<'a> Described<'a> {
         survey: &'a Survey,
         preview: Option<WrittenPreview>,
     ) -> Self {
-        let [train, test] = [Split::Train, Split::Test].map(|split| &survey.part(split).classes);
-        let classes = train.iter().zip(test).enumerate().map(|(index, (&train, &test))| {
-            let class = source.class_names().and_then(|names| names.get(index)).map(String::as_str);
-            DescribedClass { class, index, train, test }
+        let name = |index: usize| source.class_names().and_then(|names| names.get(index)).map(String::as_str);
+        let parts = [Split::Train, Split::Test].map(|split| survey.part(split));
+        let [train, test] = parts.map(|part| &part.classes);
+        let classes = train.iter().zip(test).enumerate().map(|(index, (&train, &test))| DescribedClass {
+            class: name(index),
+            index,
+            train,
+            test,
+        });
+        let [train, test] = parts.map(|part| part.labels.iter().flat_map(|labels| &labels.samples));
+        let labels = train.zip(test).enumerate().map(|(index, (&train, &test))| DescribedLabel {
+            label: name(index),
+            index,
+            train,
+            test,
         });
         let spec = source.spec();
         Self {
@@ -66,6 +90,7 @@ impl<'a> Described<'a> {
             target: &spec.target,
             held_out: source.held_out_origin(),
             classes: classes.collect(),
+            labels: labels.collect(),
             statistics: source.statistics().filter(|statistics| !statistics.mean.is_empty()),
             columns: source.columns(),
             level: source.level().map(oomph_data::Level::key),

@@ -41,12 +41,16 @@ impl WrittenPreview {
     }
 
     /// The rows of the picture, from the top.
-    pub(super) fn table(&self, source: &dyn Source) -> Table<3> {
-        let mut table = Table::new([Right("row"), Left("class"), Left("sample")]);
-        for (row, PreviewRow { sample, class }) in (1..).zip(&self.rows) {
-            let name = class.and_then(|class| source.class_names()?.get(class).cloned());
-            let name = name.or_else(|| class.map(|class| class.to_string())).unwrap_or_default();
-            table.row([row.to_string(), name, sample.clone()]);
+    pub(super) fn table(&self, source: &dyn Source) -> Table<4> {
+        let mut table = Table::new([Right("row"), Left("class"), Left("labels"), Left("sample")]);
+        let name = |index: &usize| {
+            let name = source.class_names().and_then(|names| names.get(*index).cloned());
+            name.unwrap_or_else(|| index.to_string())
+        };
+        for (row, PreviewRow { sample, class, labels }) in (1..).zip(&self.rows) {
+            let labels = labels.iter().flatten().map(name).collect::<Vec<_>>().join(", ");
+            let class = class.as_ref().map(name).unwrap_or_default();
+            table.row([row.to_string(), class, labels, sample.clone()]);
         }
         table.without_empty_columns()
     }

@@ -43,12 +43,15 @@ pub(super) fn report(described: &Described<'_>, source: &dyn Source, survey: &Su
             (survey.duplicates.count > 0)
                 .then(|| plural(survey.duplicates.count, "test sample") + " in train too"),
         ),
+        ("train labels", labels_of_samples(survey, Split::Train)),
+        ("test labels", labels_of_samples(survey, Split::Test)),
         ("tokens", tokens(described, survey)),
         ("preview", described.preview.as_ref().map(|preview| preview.file.display().to_string())),
     ];
     let tables = [
         statistics(described).map(|table| table.to_string()),
         classes(described).map(|table| table.to_string()),
+        labels(described, survey).map(|table| table.to_string()),
         frequent_tokens(source, survey).map(|table| table.to_string()),
         described.preview.as_ref().map(|preview| preview.table(source).to_string()),
     ];
@@ -129,6 +132,32 @@ fn classes(described: &Described<'_>) -> Option<Table<5>> {
         ]);
     }
     (!described.classes.is_empty()).then(|| table.without_empty_columns())
+}
+
+/// `1.8 a sample, at most 4; 12 samples without`.
+fn labels_of_samples(survey: &Survey, split: Split) -> Option<String> {
+    let part = survey.part(split);
+    let labels = part.labels.as_ref()?;
+    let mean = labels.samples.iter().sum::<usize>() as f64 / part.samples.max(1) as f64;
+    let without = plural(labels.without, "sample");
+    Some(format!("{mean:.2} a sample, at most {}; {without} without", labels.most))
+}
+
+/// The samples with each label.
+fn labels(described: &Described<'_>, survey: &Survey) -> Option<Table<5>> {
+    let all = survey.part(Split::Train).samples;
+    let mut table =
+        Table::new([Right("index"), Left("label"), Right("train"), Right("share"), Right("test")]);
+    for label in &described.labels {
+        table.row([
+            label.index.to_string(),
+            label.label.unwrap_or_default().to_owned(),
+            grouped(label.train),
+            percent(label.train as f64 / all.max(1) as f64),
+            grouped(label.test),
+        ]);
+    }
+    (!described.labels.is_empty()).then(|| table.without_empty_columns())
 }
 
 /// The most frequent tokens of a text.

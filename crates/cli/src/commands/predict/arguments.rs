@@ -32,7 +32,7 @@ pub(crate) struct PredictArguments {
     /// The checkpoint of the run: `latest`, `best`, or the number of a step
     #[arg(long, value_name = "WHICH", requires = "run", hide = true)]
     checkpoint: Option<Which>,
-    /// Number of classes shown per image, the most likely first
+    /// Number of classes shown per image, the most likely first. Labels are all shown, with ✓ from 50 % on
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) top: u32,
     /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`, `train.swa`)

@@ -55,7 +55,11 @@ pub(super) fn targets() -> Vec<Target> {
             seeds: vec![
                 b"file,label\na.jpg,cat\nb.jpg,dog\n".to_vec(),
                 b"label,file\n\"a cat\",a b.png\n".to_vec(),
+                b"file,label,split\na.jpg,cat|dog,train\nb.jpg,,val\n".to_vec(),
+                b"file,cat,dog\na.jpg,1,0\nb.jpg,0,1.0\n".to_vec(),
             ],
+            // A column of labels has a name in four lists and in two maps.
+            bound: |bytes| 384 * bytes.len() + 8 * KIB + packed(bytes),
             ..csv("labels", |bytes| data::labels(bytes).is_ok())
         },
         csv("csv skipping", |bytes| data::csv(bytes, true).is_ok()),

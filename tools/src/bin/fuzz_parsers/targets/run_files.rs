@@ -84,10 +84,11 @@ fn with_length(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-const SOURCES: [&str; 3] = [
+const SOURCES: [&str; 4] = [
     r#"{"spec":{"input":{"tokens":{"steps":4,"vocabulary":2}},"target":{"tokens":{"steps":4,"vocabulary":2}}},"class_names":["<unk>","a"],"level":"char"}"#,
     r#"{"spec":{"input":{"image":{"channels":1,"height":8,"width":8}},"target":{"class":{"count":2}}},"class_names":["a","b"],"images":{"shape":{"channels":1,"height":8,"width":8},"resize":"bilinear","max_file_bytes":67108864,"statistics":{"mean":[0.5],"std":[0.25]}},"statistics":{"mean":[0.5],"std":[0.25]},"digest":{"train_samples":10,"held_out_samples":2,"sha256":"00"}}"#,
     r#"{"spec":{"input":{"vector":{"features":2}},"target":{"class":{"count":2}}},"columns":{"inputs":["a","b"],"targets":["c"]},"statistics":{"mean":[0.5,1],"std":[0.25,2e0]}}"#,
+    r#"{"spec":{"input":{"vector":{"features":2}},"target":{"labels":{"count":2}}},"class_names":["a","b"]}"#,
 ];
 const LOG: &str = concat!(
     r#"{"event":"started","run_dir":"runs/x","model":"lstm","steps":6,"first_step":0,"metered":true}"#,

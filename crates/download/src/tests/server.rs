@@ -12,7 +12,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use crate::download::Remote;
+use oomph_download::Remote;
 
 /// How one request is answered.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-pub(crate) mod server;
+mod server;
 
 use std::{cell::RefCell, fs, net::TcpListener, path::PathBuf};
 
