@@ -183,7 +183,7 @@ train resnet --resume --steps 6 --set run.directory=runs/resnet
 export runs/resnet --to weights.safetensors
 ! export runs/resnet --to weights.safetensors
 export runs/resnet --to weights.safetensors --force
-! export runs/resnet --to weights.onnx
+export runs/resnet --to weights.onnx
 ! export runs/resnet --to weights.pt
 ! export runs/resnet
 evaluate --weights weights.safetensors --config resnet

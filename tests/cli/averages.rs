@@ -1,8 +1,10 @@
 //! Averages of the weights, and the commands that use them.
 
+use std::fs;
+
 use serde_json::Value;
 
-use crate::support::{Answer, Folder};
+use crate::support::{Answer, Case, Folder, check};
 
 fn train(folder: &Folder, more: &[&str]) -> Answer {
     folder.train(&[&["--set", "train.ema=0.8", "--json"], more].concat())
@@ -67,4 +69,89 @@ fn a_decay_that_is_none_is_refused() {
     }
     let answer = folder.train(&["--set", "train.ema_warmup=false"]).success();
     assert!(answer.stderr.contains("`train.ema_warmup` has no effect"), "{answer}");
+}
+
+const SWA: &[&str] = &[
+    "--set",
+    "train.swa=0.3",
+    "--set",
+    "train.swa_every=2 steps",
+    "--set",
+    "train.swa_lr=0.05",
+    "--set",
+    "run.save_every=1 step",
+    "--set",
+    "run.keep_last=9",
+    "--set",
+    "run.log_every=1",
+    "--json",
+];
+
+#[test]
+fn swa_is_the_mean_of_checkpoints_and_is_resumed_to_the_same_bytes() {
+    let folder = Folder::new();
+    let events = folder.train(SWA).success().json_lines();
+    let rates: Vec<_> = events.iter().filter(|it| it["event"] == "step").map(|it| &it["lr"]).collect();
+    // After two of six steps, within the two steps of an interval, the rate goes to its own.
+    assert_eq!((rates.len(), rates[0], rates[4], rates[5]), (6, rates[1], &0.05.into(), &0.05.into()));
+    let evaluated = events.iter().rev().find(|event| event["event"] == "eval").expect("an evaluation");
+    assert_eq!(evaluated["averaged"], true);
+
+    let file = |step: usize, name: &str| format!("run/checkpoints/step-{step:08}/{name}.safetensors");
+    let weights = |path: &str| {
+        let bytes = folder.read(path);
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).expect("a safetensors file");
+        let name =
+            tensors.names().into_iter().find(|name| name.ends_with("fc.weight")).expect("a head").to_owned();
+        let values = tensors.tensor(&name).expect("the tensor").data().chunks_exact(4);
+        values.map(|it| f32::from_le_bytes(it.try_into().expect("four bytes"))).collect::<Vec<_>>()
+    };
+    assert!(!folder.at(&file(3, "average")).exists());
+    let (fourth, sixth) = (weights(&file(4, "model")), weights(&file(6, "model")));
+    assert_eq!(weights(&file(5, "average")), fourth, "the first is a copy");
+    for ((mean, one), other) in weights(&file(6, "average")).into_iter().zip(fourth).zip(sixth) {
+        assert!((mean - (one + other) / 2.0).abs() < 1e-6);
+    }
+
+    let whole = ["model", "average", "optimizer"].map(|name| folder.read(&file(6, name)));
+    for resumed_at in [5, 3] {
+        for step in resumed_at + 1..=6 {
+            fs::remove_dir_all(folder.at(&format!("run/checkpoints/step-{step:08}"))).expect("removed");
+        }
+        folder.train(&[SWA, &["--resume"]].concat()).success();
+        let again = ["model", "average", "optimizer"].map(|name| folder.read(&file(6, name)));
+        assert!(whole == again, "resumed at {resumed_at}");
+    }
+}
+
+#[test]
+fn another_kind_of_average_begins_anew() {
+    let folder = Folder::new();
+    train(&folder, &["--set", "train.steps=3"]).success();
+    let resume = ["--set", "train.swa=0.5", "--set", "train.swa_every=5 steps", "--resume"];
+    folder.train(&resume).success();
+    // Five steps were done at its first end: the mean of one model.
+    let manifest: Value =
+        serde_json::from_slice(&folder.read("run/checkpoints/step-00000006/state.json")).expect("JSON");
+    assert_eq!(manifest["state"]["average_updates"], 1, "{manifest}");
+}
+
+#[test]
+fn mistakes_about_averages_are_refused() {
+    check(
+        "averages",
+        &[
+            Case::train("both", &["--set", "train.ema=0.9", "--set", "train.swa=0.5"]),
+            Case::train("no share", &["--set", "train.swa=75"]),
+            Case::train("never", &["--set", "train.swa=0.5", "--set", "train.swa_every=never"]),
+            Case::train("no rate", &["--set", "train.swa=0.5", "--set", "train.swa_lr=0"]),
+            Case::train("a name of Lightning", &["--set", "train.swa_epoch_start=0.8"]),
+        ],
+    );
+    // Six steps of an epoch of 45.
+    let answer = Folder::new().train(&["--set", "train.swa=0.5"]).success();
+    assert!(
+        answer.stderr.contains("`train.swa` has no effect: no interval of `1 epoch` ends after its start"),
+        "{answer}"
+    );
 }

@@ -133,7 +133,7 @@ fn a_value_without_effect_is_a_warning() {
     folder.write("tiny.toml", format!("optimizer = {{ lr = 0.05, weight_decay = 1e-4 }}\n{tiny}"));
     let lion = ["--quiet", "--set", "train.steps=2", "--set", "optimizer.name=lion", "--set"];
     let answer = folder.train(&[&lion[..], &["run.directory=lion"]].concat()).success();
-    let warning = "warning: `optimizer.name` is `lion` (--set), so the config ignores `optimizer.lr = 0.05` (tiny.toml:1); now \
+    let warning = "warning: `optimizer.name` is `lion` (--set), so `optimizer.lr = 0.05` (tiny.toml:1) is ignored; now \
                    `optimizer.lr = 0.0001`\n";
     assert_eq!(answer.stderr, warning);
     let answer =

@@ -166,7 +166,11 @@ fn a_range_test_suggests_a_rate_and_leaves_nothing() {
     assert!(fs::read_to_string(folder.at("lr.svg")).expect("a picture").contains("suggested"));
     assert!(!folder.at("run").exists() && !folder.at("runs").exists());
     let answer = folder.oomph(&["find-lr", "tiny.toml", "--from", "1", "--to", "0.1"]);
-    assert!(answer.stderr.contains("hint: `--from` must be less than `--to`"), "{answer}");
+    assert!(answer.stderr.contains("error: `--from 1` must be less than `--to 0.1`"), "{answer}");
+    // The proposed command trains the config that was tested.
+    let told =
+        folder.oomph(&["find-lr", "tiny.toml", "--steps", "80", "--set", "model.dropout=0.1"]).success();
+    assert!(told.stdout.contains("(`oomph train tiny.toml --set model.dropout=0.1 --lr "), "{told}");
     // A schedule and a patience of the config are no obstacle.
     folder.write(
         "cycle.toml",
@@ -278,4 +282,28 @@ fn what_is_meant_otherwise_is_asked_about() {
         Case::new("no photos", &["train", "resnet-folder"]),
     ];
     check("week_one", &cases);
+}
+
+#[test]
+fn another_model_than_the_checkpoint_s_is_refused_by_name() {
+    let folder = Folder::new();
+    folder.train(&[]).success();
+    let answer =
+        folder.train(&["--set", "model.name=resnet18", "--set", "data.layout=image", "--resume", "run"]);
+    assert_eq!(answer.code, Some(1), "{answer}");
+    assert!(
+        answer.stderr.contains("`run` trained the model `lstm`, and this config has `resnet18`"),
+        "{answer}"
+    );
+    assert!(
+        answer.stderr.contains("`oomph train --resume run` continues it with its own config"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_training_of_less_than_an_epoch_says_how_much() {
+    // Six steps of 45.
+    let answer = Folder::new().train(&[]).success();
+    assert!(answer.stdout.contains("6 of 6 steps, 0.13 epochs"), "{answer}");
 }

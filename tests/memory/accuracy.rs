@@ -120,14 +120,19 @@ fn steps_with_frozen_stages_are_planned_as_they_are_measured() {
 fn steps_that_average_the_weights_are_planned_as_they_are_measured() {
     let small = "data = { source = 'digits', workers = 0 }";
     let rows = "data = { source = 'digits', layout = 'rows', workers = 0 }";
-    for (model, data, batch, optimizer) in [
-        ("name = 'resnet18', stem = 'small'", small, 4, "name = 'sgd', momentum = 0.9"),
-        ("name = 'resnet18', stem = 'small', freeze = ['stem', 'layer1']", small, 16, "name = 'adam'"),
-        ("name = 'lstm', hidden = 256", rows, 4, "name = 'adamw', clip_global_norm = 1.0"),
+    let (ema, swa) = ("ema = 0.99", "swa = 0.5, swa_every = '1 step'");
+    for (model, data, batch, optimizer, average) in [
+        ("name = 'resnet18', stem = 'small'", small, 4, "name = 'sgd', momentum = 0.9", ema),
+        ("name = 'resnet18', stem = 'small', freeze = ['stem', 'layer1']", small, 16, "name = 'adam'", ema),
+        ("name = 'lstm', hidden = 256", rows, 4, "name = 'adamw', clip_global_norm = 1.0", ema),
+        ("name = 'resnet18', stem = 'small', width = 32", small, 4, "name = 'sgd', momentum = 0.9", swa),
+        ("name = 'lstm', hidden = 240", rows, 4, "name = 'adamw', clip_global_norm = 1.0", swa),
+        // SWA has not begun, and has its memory.
+        ("name = 'lstm', hidden = 224", rows, 4, "name = 'adamw'", "swa = 0.9"),
     ] {
         let config = format!(
             "model = {{ {model} }}\n{data}\noptimizer = {{ {optimizer} }}\n\
-             train = {{ steps = 3, batch = {batch}, ema = 0.99 }}"
+             train = {{ steps = 3, batch = {batch}, {average} }}"
         );
         let outcome = in_a_process(model, &config);
         for error in errors(&outcome) {

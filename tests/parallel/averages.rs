@@ -29,6 +29,24 @@ fn every_strategy_averages_and_evaluates_the_same_weights() {
 }
 
 #[test]
+fn every_strategy_makes_the_mean_of_swa() {
+    const SWA: &str = "train.swa = 0.4\ntrain.swa_every = '4 steps'\ntrain.swa_lr = 0.001\n";
+    let with = |strategy: &str| format!("{SWA}device.devices = 'cpu,cpu'\ndevice.strategy = '{strategy}'\n");
+    let runs = Runs::new(LSTM);
+    let alone = runs.trained("alone", 20, SWA);
+    assert_ne!(alone.tensors["average head.fc.weight"], alone.tensors["head.fc.weight"]);
+    for strategy in ["ddp", "dp", "model", "pipeline"] {
+        runs.trained(strategy, 20, &with(strategy)).check(&alone, TOLERANCE, strategy);
+    }
+    // Batch normalisation sees the whole batch with these.
+    let runs = Runs::new(RESNET);
+    let alone = runs.trained("alone", 20, SWA);
+    runs.trained("model", 20, &with("model")).check(&alone, TOLERANCE, "model");
+    let ddp = with("ddp") + "device.sync_batch_norm = true\n";
+    runs.trained("ddp", 20, &ddp).check(&alone, TOLERANCE, "ddp");
+}
+
+#[test]
 fn running_statistics_are_averaged_on_each_devices_own_stages() {
     let runs = Runs::new(RESNET);
     let alone = runs.trained("alone", 20, AVERAGED);

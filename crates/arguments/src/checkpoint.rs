@@ -13,8 +13,8 @@ use crate::{config::ConfigArguments, error::ArgumentsError, flags::Flag};
 #[derive(Args, Clone, Debug)]
 pub struct CheckpointArguments {
     /// A run directory such as runs/resnet (its newest checkpoint), runs/resnet/best, runs/resnet/400
-    /// (a step), or a checkpoint; with its own config unless --config is given [default: the config's
-    /// run directory]
+    /// (a step), or a checkpoint; with its own config unless --config is given [default: the newest run
+    /// of the config]
     #[arg(value_name = "RUN", conflicts_with = "checkpoint")]
     path: Option<PathBuf>,
     /// The same

@@ -64,6 +64,12 @@ impl ConfigArguments {
         self.layered(Sources::new(file), flags)
     }
 
+    /// The arguments as a user types them, the config by its name alone: `lstm --set train.batch=8`.
+    pub fn as_typed(&self) -> String {
+        let sets = self.sets.iter().flat_map(|set| ["--set".to_owned(), for_shell(set)]);
+        self.config.iter().map(|config| for_shell(config)).chain(sets).collect::<Vec<_>>().join(" ")
+    }
+
     /// The file of `--config`, else the default one.
     ///
     /// # Errors
@@ -144,5 +150,14 @@ impl ConfigArguments {
             }
         }
         Ok(Config::load(&sources)?)
+    }
+}
+
+/// A word in single quotes, if a shell would read it otherwise.
+fn for_shell(word: &str) -> String {
+    let is_plain = |char: char| char.is_alphanumeric() || "-_./=:,+@%".contains(char);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }

@@ -16,6 +16,7 @@ pub(crate) const CONFIGS: &[Embedded] = &embedded![
     "lstm-lm.toml",
     "mnist.toml",
     "resnet-folder.toml",
+    "resnet-photos.toml",
     "resnet18-cifar10.toml",
     "resnet50-imagenet.toml",
     "transfer.toml",

@@ -42,7 +42,10 @@ impl ArgumentsError {
         match self {
             Self::Config(error) => error.hint(),
             Self::State(error) => error.hint(),
-            Self::TwoSources { .. } => None,
+            Self::TwoSources { path, .. } => Some(format!(
+                "`{0}` is read as a run or checkpoint; if it is a config, write `--config {0}`",
+                path.display()
+            )),
             Self::IsARun { path } => {
                 let [run, config] = [path.clone(), path.join("config.toml")];
                 Some(format!(

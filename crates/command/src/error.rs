@@ -78,7 +78,7 @@ pub enum CliError {
         takes_text: bool,
     },
     /// The range of learning rates is empty.
-    #[error("the learning rates from {from} to {to} are no range")]
+    #[error("`--from {from}` must be less than `--to {to}`")]
     NoRange {
         /// The least.
         from: f64,
@@ -97,9 +97,12 @@ pub enum CliError {
     /// Both a text and files are given.
     #[error("a model predicts from images or from a text, not from both")]
     TextAndFiles,
-    /// No files are given.
-    #[error("there is nothing to predict from: the model takes images")]
-    NothingToPredict,
+    /// Neither files nor a text is given.
+    #[error("there is nothing to predict from: the model takes {}", if *takes_text { "a text" } else { "images" })]
+    NothingToPredict {
+        /// Whether the model takes a text.
+        takes_text: bool,
+    },
     /// A folder of runs cannot be read.
     #[error("cannot read the folder `{}`", path.display())]
     Folder {
@@ -341,12 +344,11 @@ impl CliError {
             Self::SeedsOfOneRun { .. } => Some("`--resume` without a run continues all of them".into()),
             Self::FileExists { .. } => Some("`--force` overwrites it".into()),
             Self::NotAFile { .. } | Self::InCheckpoint { .. } => Some("choose another path".into()),
-            Self::UnsupportedInput { takes_text: true, .. } => {
+            Self::UnsupportedInput { takes_text: true, .. } | Self::NothingToPredict { takes_text: true } => {
                 Some("`--prompt` gives a language model a text to continue".into())
             }
-            Self::NoRange { .. } => Some("`--from` must be less than `--to`".into()),
             Self::TextAndFiles => Some("leave out the files, or `--prompt`".into()),
-            Self::UnsupportedInput { input: InputSpec::Image { .. }, .. } | Self::NothingToPredict => {
+            Self::UnsupportedInput { input: InputSpec::Image { .. }, .. } | Self::NothingToPredict { .. } => {
                 Some("name image files, or folders of them".into())
             }
             Self::UnsupportedInput { .. } => {
@@ -365,6 +367,7 @@ impl CliError {
             | Self::NothingCompared { .. }
             | Self::SeedsFailed { .. }
             | Self::NoConfusion
+            | Self::NoRange { .. }
             | Self::Output(_) => None,
             launch => launch.hint_of_launch(),
         }

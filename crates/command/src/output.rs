@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::{error::CliError, exit::Exit, stream};
 
 /// The weights of a checkpoint whose training kept an average of them, in words.
-pub const AVERAGED: &str = "averages over steps (`train.ema`)";
+pub const AVERAGED: &str = "averages over steps (`train.ema`, `train.swa`)";
 
 /// Writes a text to stdout and flushes it.
 pub fn print(text: &str) -> Result<(), CliError> {

@@ -346,7 +346,10 @@ impl ConfigError {
                 "write it to a file with `oomph config --config NAME > my.toml`, then use `--config my.toml`"
                     .to_owned(),
             ),
-            Self::Directory { .. } => Some("name a TOML file in it".to_owned()),
+            Self::Directory { path } => Some(format!(
+                "name a TOML file in it, or write a config for the data in it by `oomph init {}`",
+                path.display()
+            )),
             _ => None,
         }
     }

@@ -60,7 +60,8 @@ impl Config {
         }
         let sentence = |(choice, (ignored, now)): (String, (Vec<String>, Vec<String>))| {
             let now = if now.is_empty() { String::new() } else { format!("; now {}", now.join(", ")) };
-            format!("{choice}, so the config ignores {}{now}", ignored.join(", "))
+            let are = if ignored.len() == 1 { "is" } else { "are" };
+            format!("{choice}, so {} {are} ignored{now}", ignored.join(", "))
         };
         by_choice.into_iter().map(sentence).collect()
     }

@@ -11,6 +11,8 @@ const SYNONYMS: &[(&str, &[&str])] = &[
         &["monitor", "metric", "eval_metric", "best_metric", "metric_for_best_model", "checkpoint_metric"],
     ),
     ("train.ema", &["ema_decay", "model_ema", "model_ema_decay", "use_ema", "averaging"]),
+    ("train.swa", &["swa_start", "swa_epoch_start", "stochastic_weight_averaging"]),
+    ("train.swa_lr", &["swa_lrs"]),
     ("train.seed", &["random_seed", "manual_seed", "random_state"]),
     (
         "train.eval_every",

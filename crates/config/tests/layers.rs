@@ -5,7 +5,9 @@ use std::{path::Path, time::Duration};
 use oomph_config::{
     Anneal, Balance, Change, Clip, Config, ConfigFile, Cut, Ddp, DeviceName, Drops, Interval, MicroBatch,
     Moments, OptimizerKind, OptimizerName, Origin, PipelineSchedule, Precision, Recompute, ScheduleKind,
-    Sharing, Sources, Strategy, Value, Warmup, sections::eval_metric::EvalMetric, sections::train::Ema,
+    Sharing, Sources, Strategy, Value, Warmup,
+    sections::averaging::{Averaging, Ema, Swa},
+    sections::eval_metric::EvalMetric,
     sections::train::Length,
 };
 use oomph_core::Bytes;
@@ -56,7 +58,7 @@ fn every_key_of_the_typed_sections_is_read() {
     assert_eq!(config.train.task.as_deref(), Some("mine"));
     assert_eq!((config.train.patience, config.train.min_delta), (Some(5), 1e-3));
     assert_eq!(config.train.best, EvalMetric::MacroF1);
-    assert_eq!(config.train.ema, Some(Ema { decay: 0.9, warmup: false }));
+    assert_eq!(config.train.average, Some(Averaging::Ema(Ema { decay: 0.9, warmup: false })));
     assert_eq!(config.optimizer.lr, 1.0);
     assert_eq!(config.optimizer.clip, Some(Clip::GlobalNorm(2.0)));
     assert_eq!(config.optimizer.kind, OptimizerKind::Sgd { momentum: 0.9, dampening: 0.0, nesterov: true });
@@ -295,10 +297,8 @@ fn an_optimizer_of_a_higher_layer_brings_its_own_learning_rate() {
     let config = load(toml, &["optimizer.name=rmsprop", "train.steps=5"]);
     assert_eq!(
         config.ignored(),
-        [
-            "`optimizer.name` is `rmsprop` (--set), so the config ignores `optimizer.lr = 0.3` (configs/x.toml:3), \
-          `optimizer.momentum = 0.9` (configs/x.toml:4); now `optimizer.lr = 0.01`, `optimizer.momentum = 0.0`"
-        ]
+        ["`optimizer.name` is `rmsprop` (--set), so `optimizer.lr = 0.3` (configs/x.toml:3), \
+          `optimizer.momentum = 0.9` (configs/x.toml:4) are ignored; now `optimizer.lr = 0.01`, `optimizer.momentum = 0.0`"]
     );
     assert_eq!(load("[train]\nepochs = 3", &["train.steps=5"]).ignored(), [""; 0]);
 }
@@ -451,4 +451,13 @@ fn a_retired_key_of_a_user_is_refused_with_its_new_name() {
         refused(stored.set("device.cut=layer2").unwrap()),
         @"--set device.cut=layer2: `device.cut` is no longer a key; hint: use `device.split_points`"
     );
+}
+
+#[test]
+fn a_training_keeps_the_average_of_the_highest_layer() {
+    let config = load("[train]\nswa = 0.5\nswa_every = '200 steps'\nswa_lr = 0.05\n", &[]);
+    let swa = Swa { start: 0.5, every: Interval::Steps(200), lr: Some(0.05) };
+    assert_eq!(config.train.average, Some(Averaging::Swa(swa)));
+    let config = load("[train]\nswa = 0.5\n", &["train.ema=0.9"]);
+    assert_eq!(config.train.average, Some(Averaging::Ema(Ema { decay: 0.9, warmup: true })));
 }

@@ -7,7 +7,7 @@ use oomph_core::Bytes;
 use proptest::prelude::*;
 
 /// Assignments that are valid alone. Some of them conflict.
-const ASSIGNMENTS: [&str; 73] = [
+const ASSIGNMENTS: [&str; 76] = [
     "train.epochs=3",
     "train.steps=50",
     "train.batch=64",
@@ -22,6 +22,9 @@ const ASSIGNMENTS: [&str; 73] = [
     "train.best=macro f1",
     "train.ema=0.99",
     "train.ema_warmup=false",
+    "train.swa=0.5",
+    "train.swa_every=20 steps",
+    "train.swa_lr=0.1",
     "train.patience=4",
     "train.min_delta=1e-9",
     "optimizer.name=adam",

@@ -36,6 +36,7 @@ mod generator;
 mod open;
 mod printable;
 mod sample;
+mod significant;
 pub mod system;
 
 pub use account::{
@@ -51,3 +52,4 @@ pub use generator::{Generator, Key, StreamPosition};
 pub use open::{NotAFile, open_file, open_file_with, read_file, read_text};
 pub use printable::{is_unprintable, printable, printable_lines};
 pub use sample::{InputSpec, Mode, SampleSpec, Split, TargetSpec};
+pub use significant::significant;

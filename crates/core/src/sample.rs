@@ -90,7 +90,7 @@ impl fmt::Display for InputSpec {
                 write!(f, "sequence of {steps} steps × {features} features")
             }
             Self::Vector { features } => write!(f, "vector of {features} features"),
-            Self::Tokens { steps, vocabulary } => write!(f, "{steps} tokens of a vocabulary of {vocabulary}"),
+            Self::Tokens { steps, vocabulary } => write!(f, "{steps} tokens, vocabulary {vocabulary}"),
         }
     }
 }
@@ -137,10 +137,13 @@ impl TargetSpec {
 impl fmt::Display for TargetSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Class { count: 1 } => f.write_str("1 class"),
             Self::Class { count } => write!(f, "{count} classes"),
+            Self::Labels { count: 1 } => f.write_str("1 label or none"),
             Self::Labels { count } => write!(f, "any of {count} labels"),
+            Self::Values { features: 1 } => f.write_str("1 value"),
             Self::Values { features } => write!(f, "{features} values"),
-            Self::Tokens { vocabulary, .. } => write!(f, "the next token, of a vocabulary of {vocabulary}"),
+            Self::Tokens { .. } => f.write_str("next-token prediction"),
         }
     }
 }

@@ -48,6 +48,12 @@ pub enum DataError {
         /// The folder.
         path: PathBuf,
     },
+    /// Data was looked for at a path where nothing is.
+    #[error("`{}` does not exist", path.display())]
+    NothingThere {
+        /// The path.
+        path: PathBuf,
+    },
     /// A folder was expected.
     #[error("`{}` is not a folder", path.display())]
     NotAFolder {
@@ -299,6 +305,7 @@ impl DataError {
             }
             Self::Missing { .. } => return Some(format!("{PATH}; {LAYOUT}, images as jpeg, png or webp")),
             Self::NotAFolder { .. } | Self::NoSplit { .. } | Self::NoClasses { .. } => LAYOUT,
+            Self::NothingThere { .. } => "name a folder or file of your data, as in `oomph init ~/photos`",
             Self::SingleLabel { .. } => "add images, or remove the row",
             Self::SingleImage { .. } => "add images, or a column `split` that divides them",
             Self::NoLabels { .. } => "name the CSV file with `--set data.labels=…`",

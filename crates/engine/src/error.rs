@@ -73,8 +73,8 @@ pub enum EngineError {
     /// Gradients overflow at the smallest loss scale, so a smaller scale would not help.
     #[error(
         "the gradients of step {step} are infinite or not a number even at a loss scale of 2^{} \
-         (learning rate {lr:?})",
-        .scale.log2()
+         (learning rate {:?})",
+        .scale.log2(), oomph_core::significant(*.lr, 3)
     )]
     LossScale {
         /// The step, from 1.

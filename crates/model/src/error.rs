@@ -1,5 +1,7 @@
 use oomph_kernels::DeviceError;
 
+use crate::layers::SEVERAL_VALUES;
+
 /// Why a model cannot be built or run forward.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
@@ -82,6 +84,9 @@ impl ModelError {
             Self::Input { .. } => Some(
                 "set `data.source` to one that gives such samples, or `model.name` to a model that takes them".into(),
             ),
+            Self::Shape { expected, .. } if expected == SEVERAL_VALUES => {
+                Some("batch normalisation needs a batch of at least 2 here, or larger inputs".into())
+            }
             Self::Shape { .. } | Self::Kind { .. } | Self::StagePanicked { .. } => {
                 Some("`oomph summary` shows the shapes that go through each layer".into())
             }

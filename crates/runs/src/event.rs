@@ -165,7 +165,7 @@ pub struct EvalMetrics {
     pub scores: EvalScores,
     /// Evaluated samples.
     pub samples: usize,
-    /// Whether the weights are averages over steps, with `train.ema`.
+    /// Whether the weights are averages over steps, with `train.ema` or `train.swa`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub averaged: bool,
     /// Whether this evaluation is the best so far.

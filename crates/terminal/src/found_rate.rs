@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use oomph_core::printable;
+use oomph_core::{printable, significant};
 use oomph_trainer::lr_range::{LrPoint, LrRange};
 use serde::Serialize;
 
@@ -21,6 +21,9 @@ pub struct FoundRate<'a> {
     points: Vec<Point>,
     #[serde(skip_serializing_if = "Option::is_none")]
     picture: Option<&'a Path>,
+    /// The words behind `oomph train` that train the same config.
+    #[serde(skip)]
+    config: String,
 }
 
 #[derive(Serialize)]
@@ -31,13 +34,14 @@ struct Point {
 }
 
 impl<'a> FoundRate<'a> {
-    /// The result of a test; `picture` is the file of its curve.
-    pub fn new(range: &LrRange, picture: Option<&'a Path>) -> Self {
+    /// The result of a test. `picture` is the file of its curve, and `oomph train` trains its config with the words `config`.
+    pub fn new(range: &LrRange, picture: Option<&'a Path>, config: String) -> Self {
         let point = |it: &LrPoint| Point { lr: it.lr, loss: it.loss, smoothed: it.smoothed };
         Self {
-            suggested: range.suggested().map(two_digits),
+            suggested: range.suggested().map(|lr| significant(lr, 2)),
             points: range.points().iter().map(point).collect(),
             picture,
+            config,
         }
     }
 
@@ -46,19 +50,18 @@ impl<'a> FoundRate<'a> {
         let mut table = Table::new([Right("learning rate"), Right("loss"), Right("running mean")]);
         let every = self.points.len().div_ceil(ROWS).max(1);
         for point in self.points.iter().step_by(every) {
-            table.row([setting(two_digits(point.lr)), decimal(point.loss), decimal(point.smoothed)]);
+            table.row([setting(significant(point.lr, 2)), decimal(point.loss), decimal(point.smoothed)]);
         }
+        let config =
+            Some(&self.config).filter(|it| !it.is_empty()).map(|it| format!(" {it}")).unwrap_or_default();
         let found = match self.suggested {
-            Some(lr) => format!("suggested learning rate: {}  (`oomph train --lr {lr}`)\n", setting(lr)),
+            Some(lr) => {
+                format!("suggested learning rate: {}  (`oomph train{config} --lr {lr}`)\n", setting(lr))
+            }
             None => "the loss falls nowhere: try smaller rates, or more steps\n".to_owned(),
         };
         let written = |path: &Path| format!("curve written to {}\n", printable(path.display()));
         let picture = self.picture.map(written).unwrap_or_default();
         format!("{}\n\n{table}\n{found}{picture}", plural(self.points.len(), "step"))
     }
-}
-
-/// A rate as people write it.
-fn two_digits(rate: f64) -> f64 {
-    format!("{rate:.1e}").parse().unwrap_or(rate)
 }

@@ -3,7 +3,7 @@
 use oomph_core::{Bytes, Phase};
 use serde::{Deserialize, Serialize};
 
-use crate::{block::Block, category::Category, names::Name, timeline::Timeline};
+use crate::{block::Block, category::Category, described::PlannedBlocks, timeline::Timeline};
 
 /// Equal blocks of memory and their contents. Unknown texts are empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,8 +56,9 @@ impl Timeline {
     /// measurement, which records sizes, phases and scopes only.
     pub fn holders(&self, event: u32, plan: Option<&Timeline>, most: usize) -> Vec<Holder> {
         let mut found: Vec<Holder> = Vec::with_capacity(most);
+        let planned = plan.map(PlannedBlocks::of);
         for index in self.alive_after(event) {
-            let holder = self.described(&self.blocks[index], plan);
+            let holder = self.described(&self.blocks[index], planned.as_ref());
             let is_alike = |known: &Holder| Holder { count: 1, ..known.clone() } == holder;
             match found.iter().position(is_alike) {
                 Some(known) => found[known].count += 1,
@@ -70,36 +71,19 @@ impl Timeline {
         found
     }
 
-    fn described(&self, block: &Block, plan: Option<&Timeline>) -> Holder {
+    fn described(&self, block: &Block, planned: Option<&PlannedBlocks<'_>>) -> Holder {
         let scope = self.names.text(block.scope);
-        let like = plan.and_then(|plan| Some((plan, like(block, scope, plan)?)));
+        let known = || (self.names.text(block.operation), &*block.shape);
+        let (operation, shape) = planned.and_then(|planned| planned.like(block, scope)).unwrap_or_else(known);
         Holder {
             count: 1,
             bytes: Bytes::new(block.bytes),
             category: block.category,
             tensor: self.names.text(block.tensor).to_owned(),
-            shape: like.map_or(&block.shape, |(_, like)| &like.shape).clone(),
-            operation: match like {
-                Some((plan, like)) => plan.names.text(like.operation).to_owned(),
-                None => self.names.text(block.operation).to_owned(),
-            },
+            shape: shape.to_vec(),
+            operation: operation.to_owned(),
             scope: scope.to_owned(),
             phase: block.phase,
         }
     }
-}
-
-/// The planned block that corresponds to `block`, if all planned blocks of that scope, size and category agree.
-fn like<'a>(block: &Block, scope: &str, plan: &'a Timeline) -> Option<&'a Block> {
-    if block.tensor != Name::NONE || scope.is_empty() {
-        return None;
-    }
-    let is_like = |other: &&Block| {
-        (other.bytes, other.category, other.phase) == (block.bytes, block.category, block.phase)
-            && plan.names.text(other.scope) == scope
-    };
-    let mut candidates = plan.blocks.iter().filter(is_like);
-    let first = candidates.next()?;
-    let is_same = |other: &Block| other.operation == first.operation && other.shape == first.shape;
-    candidates.all(is_same).then_some(first)
 }

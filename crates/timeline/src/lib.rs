@@ -26,6 +26,7 @@
 mod assemble;
 mod block;
 mod category;
+mod described;
 pub mod export;
 mod holders;
 mod holdings;

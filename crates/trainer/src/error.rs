@@ -5,7 +5,7 @@ use oomph_advice::{
     out_of_memory::{OomContext, OutOfMemory, explain},
 };
 use oomph_config::{DeviceName, Difference, sections::eval_metric::EvalMetric};
-use oomph_core::printable;
+use oomph_core::{printable, significant};
 use oomph_data::DataError;
 use oomph_engine::{EngineError, record::RecordError, session::Session, task::TaskError};
 use oomph_model::ModelError;
@@ -42,6 +42,16 @@ pub enum TrainError {
         run: PathBuf,
         /// The first setting that differs.
         difference: Box<Difference>,
+    },
+    /// A checkpoint of another model is resumed.
+    #[error("`{}` trained the model `{before}`, and this config has `{now}`", run.display())]
+    OtherModel {
+        /// The run or checkpoint.
+        run: PathBuf,
+        /// The model of the checkpoint.
+        before: String,
+        /// The model of the configuration.
+        now: String,
     },
     /// A step, an evaluation or a plan needs more memory than the device may use.
     #[error(transparent)]
@@ -98,7 +108,7 @@ pub enum TrainError {
         ranks: usize,
     },
     /// The loss is infinite or not a number. Nothing was saved since.
-    #[error("the loss of step {step} is {loss} (learning rate {lr:?}); {}", kept(.checkpoint.as_ref()))]
+    #[error("the loss of step {step} is {loss} (learning rate {:?}); {}", significant(*.lr, 3), kept(.checkpoint.as_ref()))]
     NonFiniteLoss {
         /// The first step with such a loss, from 1.
         step: usize,
@@ -121,7 +131,8 @@ pub enum TrainError {
     },
     /// A step with a finite loss made a part of the state infinite or not a number. It was not saved.
     #[error(
-        "step {step} made {part} `{name}` infinite or not a number (learning rate {lr:?}); {}",
+        "step {step} made {part} `{name}` infinite or not a number (learning rate {:?}); {}",
+        significant(*.lr, 3),
         kept(.checkpoint.as_ref())
     )]
     NonFiniteState {
@@ -234,6 +245,10 @@ impl TrainError {
                 difference.after.as_ref().map_or_else(String::new, |value| {
                     format!("; `--set {}={}` changes it on purpose", difference.key, value.typed())
                 })
+            )),
+            Self::OtherModel { run, .. } => Some(format!(
+                "`oomph train --resume {}` continues it with its own config",
+                printable(run.display())
             )),
             Self::NotMeasured { .. } => Some("`--set \"train.best=eval loss\"` goes by the loss".into()),
             Self::PredictionsOnRanks { .. } => Some(

@@ -1,7 +1,10 @@
 use std::f64::consts::PI;
 
-use oomph_config::{Anneal, Drops, Schedule as ScheduleSettings, ScheduleKind, Warmup};
-use oomph_engine::session::{Session, train_order};
+use oomph_config::{
+    Anneal, Drops, Schedule as ScheduleSettings, ScheduleKind, Warmup,
+    sections::averaging::{Averaging, Swa},
+};
+use oomph_engine::session::{Session, steps, steps_per_epoch};
 
 /// The learning rate as a function of the step alone.
 #[derive(Clone, Debug)]
@@ -10,17 +13,38 @@ pub struct LrSchedule {
     lr: f64,
     steps: usize,
     steps_per_epoch: usize,
+    swa: Option<Swa>,
 }
 
 impl LrSchedule {
     /// The schedule of a run of `steps` optimizer steps, with `lr` from the optimizer's settings.
     pub fn new(settings: &ScheduleSettings, lr: f64, steps: usize, steps_per_epoch: usize) -> Self {
         let (steps, steps_per_epoch) = (steps.max(1), steps_per_epoch.max(1));
-        Self { settings: settings.clone(), lr, steps, steps_per_epoch }
+        Self { settings: settings.clone(), lr, steps, steps_per_epoch, swa: None }
+    }
+
+    /// The schedule with the learning rate of SWA, if it has one. As by PyTorch's `SWALR` the rate goes to it by a cosine,
+    /// here within the first interval, at whose end the first weights are averaged. Then it stays.
+    #[must_use]
+    pub fn with_swa(self, swa: Swa) -> Self {
+        Self { swa: Some(swa), ..self }
     }
 
     /// The learning rate of step `step`, counted from 0.
     pub fn lr(&self, step: usize) -> f64 {
+        let Some((swa, lr)) = self.swa.and_then(|swa| Some((swa, swa.lr?))) else {
+            return self.scheduled(step);
+        };
+        let first = swa.first_step(self.steps);
+        if step < first {
+            return self.scheduled(step);
+        }
+        let progress = (step - first) as f64 / swa.interval_steps(self.steps_per_epoch) as f64;
+        between(self.scheduled(first), lr, progress.min(1.0), Anneal::Cosine)
+    }
+
+    /// The learning rate without SWA.
+    fn scheduled(&self, step: usize) -> f64 {
         let Some(Warmup { length, start }) = self.settings.warmup else {
             return self.proper(step, 0);
         };
@@ -80,20 +104,11 @@ impl LrSchedule {
 /// The learning rate over the session's whole run.
 pub fn lr_schedule(session: &Session) -> LrSchedule {
     let lr = session.config.optimizer.lr;
-    LrSchedule::new(&session.config.schedule, lr, steps(session), steps_per_epoch(session))
-}
-
-/// Optimizer steps of an epoch.
-pub fn steps_per_epoch(session: &Session) -> usize {
-    train_order(session).batches()
-}
-
-/// Optimizer steps of the session's whole run.
-pub fn steps(session: &Session) -> usize {
-    let length = session.config.train.length;
-    let by_epochs = length.epochs.map(|epochs| epochs.saturating_mul(steps_per_epoch(session)));
-    // The configuration sets at least one of both.
-    by_epochs.into_iter().chain(length.steps).min().unwrap_or(0)
+    let schedule = LrSchedule::new(&session.config.schedule, lr, steps(session), steps_per_epoch(session));
+    match session.config.train.average {
+        Some(Averaging::Swa(swa)) => schedule.with_swa(swa),
+        _ => schedule,
+    }
 }
 
 /// Interpolates from `from` to `to` as `progress` goes from 0 to 1. An empty interval (0 / 0) counts as 1.
@@ -107,7 +122,7 @@ fn between(from: f64, to: f64, progress: f64, anneal: Anneal) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use oomph_config::Config;
+    use oomph_config::{Config, Interval};
 
     use super::*;
 
@@ -139,6 +154,17 @@ mod tests {
         assert_eq!(of("name = 'exponential'\nfinal_lr = 100", [0, 20, 40]), [1.0, 10.0, 100.0]);
         // Two epochs of five steps of warm-up.
         assert_eq!(of("name = 'polynomial'\nwarmup_epochs = 2", [5, 10, 25]), [0.5, 1.0, 0.5]);
+    }
+
+    #[test]
+    fn swa_anneals_to_its_rate_within_its_first_interval() {
+        // 40 steps in epochs of 5: SWA begins after step 20.
+        let swa = Swa { start: 0.5, every: Interval::Epochs(2), lr: Some(0.2) };
+        let schedule = schedule("name = 'polynomial'").with_swa(swa);
+        let rates = [10, 19, 20, 25, 30, 39].map(|step| (schedule.lr(step) * 1e6).round() / 1e6);
+        assert_eq!(rates, [0.75, 0.525, 0.5, 0.35, 0.2, 0.2]);
+        let without_rate = schedule.with_swa(Swa { lr: None, ..swa });
+        assert_eq!(without_rate.lr(30), 0.25);
     }
 
     #[test]

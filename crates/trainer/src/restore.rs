@@ -1,11 +1,12 @@
 use std::collections::{BTreeMap, HashMap};
 
+use oomph_config::Difference;
 use oomph_core::{Phase, phase};
 use oomph_engine::{
     exhausted,
     optimizer::check_record,
     record::{check_carried, restore_model, restored_carried},
-    session::{EpochCut, Session},
+    session::{EpochCut, Session, steps_per_epoch},
     step::Stepper,
 };
 use oomph_memory::{Account, charge};
@@ -14,8 +15,7 @@ use oomph_runs::state::{AverageState, Checkpoint, StateError, TrainProgress, Tra
 
 use crate::{
     TrainError,
-    lr_schedule::steps_per_epoch,
-    open::{off_device, rows_of, stepper_to_restore},
+    open::{SessionError, off_device, rows_of, stepper_to_restore},
 };
 
 /// Makes a stepper and restores the state of a checkpoint into it. Returns the progress of the checkpoint too.
@@ -31,7 +31,9 @@ pub(crate) fn restored(
     let device = session.whole_model_device();
     off_device(session, || restore_model(&mut stepper.model, &state.model, &device))?;
     stepper.place_model();
-    restore_average(session, &mut stepper, state.average.as_ref())?;
+    if charge(Account::Host, || keeps_its_average(session, checkpoint))? {
+        restore_average(session, &mut stepper, state.average.as_ref())?;
+    }
     // Each part of a split model has its own device.
     let mut devices = HashMap::new();
     stepper.model.visit(&mut |info, parameter| {
@@ -60,6 +62,13 @@ pub(crate) fn restored(
     });
     exhausted::check()?;
     Ok((stepper, state.progress))
+}
+
+/// Whether the training averages its weights as that of the checkpoint did: a mean does not go on as a moving average.
+fn keeps_its_average(session: &Session, checkpoint: &Checkpoint) -> Result<bool, TrainError> {
+    let kind_differs = |it: &Difference| it.key == "train.swa" && it.before.is_some() != it.after.is_some();
+    let differences = session.config.differences(&checkpoint.config()?).map_err(SessionError::from)?;
+    Ok(!differences.iter().any(kind_differs))
 }
 
 /// Restores the average of the weights, if the training keeps one and kept one before.

@@ -1,10 +1,10 @@
 use std::path::{Path, PathBuf};
 
-use oomph_config::{Difference, Origin, Recompute, ScheduleKind};
+use oomph_config::{Difference, Origin, Recompute, ScheduleKind, sections::averaging::Averaging};
 use oomph_core::{Split, TargetSpec, grouped, is_within};
 use oomph_data::SourceRecord;
 
-use oomph_engine::session::Session;
+use oomph_engine::session::{Session, steps, steps_per_epoch};
 use oomph_runs::{
     RunDirectory,
     state::{Checkpoint, FoundCheckpoint, StateError},
@@ -53,6 +53,7 @@ impl StartPoint {
         };
         let mut warnings = config.ignored();
         idle_alone(session);
+        idle_average(session);
         let idle = config.idle().into_iter();
         warnings.extend(idle.map(|idle| format!("`{}` has no effect: {}", idle.setting.key, idle.because)));
         warnings.extend(frozen_in_vain(session));
@@ -60,6 +61,7 @@ impl StartPoint {
         let source = SourceRecord::of(session.source.as_ref());
         match &found {
             Some(found) => {
+                refuse_other_model(session, &found.checkpoint)?;
                 warnings.extend(found.warnings());
                 warnings.extend(changes(session, &found.checkpoint)?);
                 warnings.extend(data_changes(session, &source, &found.checkpoint)?);
@@ -82,6 +84,17 @@ fn idle_alone(session: &Session) {
     session.config.has_no_effect("device.timeout", "one device waits for no other");
     for key in ["device.sync_batch_norm", "device.bucket", "device.check_every"] {
         session.config.has_no_effect(key, "there is one replica");
+    }
+}
+
+/// Notes an average that no step of the training makes.
+fn idle_average(session: &Session) {
+    let Some(Averaging::Swa(swa)) = session.config.train.average else { return };
+    let (steps, interval) = (steps(session), swa.interval_steps(steps_per_epoch(session)));
+    let last_end = steps / interval * interval;
+    if last_end <= swa.first_step(steps) {
+        let because = format!("no interval of `{}` ends after its start", swa.every);
+        session.config.has_no_effect("train.swa", &because);
     }
 }
 
@@ -150,6 +163,19 @@ fn refuse_other(session: &Session, run: &Path, checkpoint: &Checkpoint) -> Resul
         Some(difference) => {
             Err(TrainError::OtherTraining { run: run.to_owned(), difference: Box::new(difference) })
         }
+    }
+}
+
+/// Refuses to continue another model, whose parameters are not those of this one.
+fn refuse_other_model(session: &Session, checkpoint: &Checkpoint) -> Result<(), TrainError> {
+    let differences = session.config.differences(&checkpoint.config()?).map_err(SessionError::from)?;
+    let other = differences.into_iter().find(|difference| difference.key == "model.name");
+    match other.and_then(|other| Some((other.before?, other.after?))) {
+        Some((before, now)) => {
+            let run = checkpoint.run_directory().unwrap_or_else(|| checkpoint.path().to_owned());
+            Err(TrainError::OtherModel { run, before: before.shown(), now: now.shown() })
+        }
+        None => Ok(()),
     }
 }
 

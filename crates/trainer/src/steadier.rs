@@ -1,6 +1,7 @@
 use std::fmt;
 
 use oomph_config::{Config, Precision, ScheduleKind, Value};
+use oomph_core::significant;
 
 /// Settings that make a training steadier whose loss is not finite: only those that its configuration accepts and does not have
 /// yet.
@@ -10,9 +11,10 @@ pub struct Steadier(Vec<(&'static str, Value)>);
 impl Steadier {
     /// The settings for a configuration.
     pub(crate) fn of(config: &Config) -> Self {
-        // Two digits: `0.1 / 10` is `0.010000000000000002`.
-        let lower = format!("{:.1e}", config.optimizer.lr / 10.0).parse();
-        let mut settings: Vec<_> = lower.map(|lr| ("optimizer.lr", Value::Number(lr))).into_iter().collect();
+        // Far above the optimizer's default, a tenth would fail too.
+        let optimizer = &config.optimizer;
+        let lower = (optimizer.lr / 10.0).min(optimizer.kind.optimizer_name().default_lr());
+        let mut settings = vec![("optimizer.lr", Value::Number(significant(lower, 2)))];
         if config.memory.precision == Precision::Fp16 {
             settings.push(("memory.precision", Value::from("bf16")));
         }

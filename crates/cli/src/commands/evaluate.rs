@@ -30,7 +30,7 @@ Examples:
 pub(crate) struct EvaluateArguments {
     #[command(flatten)]
     checkpoint: CheckpointArguments,
-    /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`)
+    /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`, `train.swa`)
     #[arg(long, conflicts_with = "weights")]
     raw: bool,
     #[command(flatten)]

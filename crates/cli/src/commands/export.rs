@@ -31,7 +31,7 @@ Examples:
   oomph export runs/resnet --to resnet.safetensors
   oomph export runs/resnet/best --to best.safetensors
   oomph export runs/resnet --to resnet.onnx
-  oomph export --config transfer --weights resnet50.pth --to resnet50.safetensors")]
+  oomph export --config synthetic-resnet50 --weights resnet50.pth --to r50.safetensors")]
 pub(crate) struct ExportArguments {
     #[command(flatten)]
     checkpoint: CheckpointArguments,
@@ -43,7 +43,7 @@ pub(crate) struct ExportArguments {
     layout: Option<LayoutName>,
     #[command(flatten)]
     overwrite: OverwriteArguments,
-    /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`)
+    /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`, `train.swa`)
     #[arg(long, conflicts_with = "weights")]
     raw: bool,
     #[command(flatten)]

@@ -1,5 +1,6 @@
 //! The sections with keys that oomph itself knows, one per file.
 
+pub mod averaging;
 pub mod class_weights;
 pub mod device;
 pub mod eval_metric;

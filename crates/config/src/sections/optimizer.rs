@@ -177,6 +177,16 @@ impl OptimizerName {
     pub fn as_str(self) -> &'static str {
         name_of(&Self::ALL, &self)
     }
+
+    /// The learning rate without `optimizer.lr`.
+    pub fn default_lr(self) -> f64 {
+        match self {
+            Self::Sgd => 0.1,
+            Self::RmsProp | Self::AdaGrad | Self::Adafactor => 0.01,
+            Self::Adam | Self::AdamW | Self::Adan => 1e-3,
+            Self::Lion => 1e-4,
+        }
+    }
 }
 
 impl Optimizer {
@@ -184,15 +194,9 @@ impl Optimizer {
         let name = section.choice("name", "sgd", &OptimizerName::ALL)?;
         section.ledger.set_others_aside("name", "sgd", SHARED);
         section.ledger.keep_applicable("name", OWNERS)?;
-        let lr = match name {
-            OptimizerName::Sgd => 0.1,
-            OptimizerName::RmsProp | OptimizerName::AdaGrad | OptimizerName::Adafactor => 0.01,
-            OptimizerName::Adam | OptimizerName::AdamW | OptimizerName::Adan => 1e-3,
-            OptimizerName::Lion => 1e-4,
-        };
         let weight_decay = if name == OptimizerName::AdamW { 0.01 } else { 0.0 };
         Ok(Self {
-            lr: section.number("lr", lr, POSITIVE)?,
+            lr: section.number("lr", name.default_lr(), POSITIVE)?,
             kind: OptimizerKind::read(section, name)?,
             weight_decay: section.number("weight_decay", weight_decay, 0.0..)?,
             clip: Clip::read(section)?,

@@ -1,11 +1,10 @@
 //! `[train]`.
 
-use super::class_weights::ClassWeights;
+use super::{averaging::Averaging, class_weights::ClassWeights};
 use crate::{
     error::ConfigError,
     interval::{Interval, IntervalUnits},
     precedence::{Rule, clash},
-    range::INSIDE_UNIT,
     section::Section,
     sections::eval_metric::EvalMetric,
 };
@@ -30,23 +29,14 @@ pub struct Train {
     pub label_smoothing: f64,
     /// `class_weights`: how the classes count in the loss; default `none`.
     pub class_weights: ClassWeights,
-    /// `ema`: the decay of the exponential moving average of the weights; `ema_warmup`: whether it warms up.
-    pub ema: Option<Ema>,
+    /// `ema` or `swa`, with their settings: the average of the weights; by default there is none.
+    pub average: Option<Averaging>,
     /// `best`: the measure that the best evaluation is found by; default `eval loss`.
     pub best: EvalMetric,
     /// `patience`: evaluations without improvement before training stops early; at least 1, by default it never does.
     pub patience: Option<usize>,
     /// `min_delta`: by how much `best` must get better to count as improvement; at least 0, default 0.
     pub min_delta: f64,
-}
-
-/// The exponential moving average of the weights.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ema {
-    /// `ema`: the share of the average that each step keeps, between 0 and 1.
-    pub decay: f64,
-    /// `ema_warmup`: whether the first steps keep less; default `true`.
-    pub warmup: bool,
 }
 
 /// When training ends: at whichever comes first. At least one is set; the default is 10 epochs.
@@ -77,7 +67,7 @@ impl Train {
             task: section.optional_string("task")?,
             label_smoothing: section.number("label_smoothing", 0.0, 0.0..1.0)?,
             class_weights: ClassWeights::read(section)?,
-            ema: Ema::read(section)?,
+            average: Averaging::read(section)?,
             best: section.choice("best", EvalMetric::default().name(), &EvalMetric::NAMES)?,
             patience: section.optional_integer("patience", 1..)?,
             min_delta: section.number("min_delta", 0.0, 0.0..)?,
@@ -104,17 +94,6 @@ const PATIENCE_NEEDS_EVALUATION: Rule = Rule {
     says: "early stopping needs evaluations",
     fix: "set `train.eval_every` to an interval such as `1 epoch`, or remove `train.patience`",
 };
-
-impl Ema {
-    fn read(section: &Section) -> Result<Option<Self>, ConfigError> {
-        let decay = section.optional_number("ema", INSIDE_UNIT)?;
-        let warmup = section.boolean("ema_warmup", true)?;
-        if decay.is_none() {
-            section.has_no_effect("ema_warmup", "`train.ema` is not set");
-        }
-        Ok(decay.map(|decay| Self { decay, warmup }))
-    }
-}
 
 impl Length {
     fn read(section: &Section) -> Result<Self, ConfigError> {

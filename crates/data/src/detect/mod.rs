@@ -65,7 +65,7 @@ impl Detected {
 /// A path that does not exist or cannot be read, and one that holds nothing of these.
 pub fn detect(path: &Path) -> Result<Detected, DataError> {
     let metadata = fs::metadata(path).map_err(|source| match source.kind() {
-        std::io::ErrorKind::NotFound => DataError::Missing { path: path.to_owned() },
+        std::io::ErrorKind::NotFound => DataError::NothingThere { path: path.to_owned() },
         _ => DataError::Io { path: path.to_owned(), source },
     })?;
     let found = match metadata.is_dir() {

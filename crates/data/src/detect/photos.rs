@@ -11,7 +11,13 @@ pub(super) fn detect(folder: &Path) -> Result<Option<Detected>, DataError> {
     let train = folder.join("train");
     let root = if train.is_dir() { train } else { folder.to_owned() };
     let classes = class_folders(&root)?.len();
-    Ok((classes > 0).then(|| Detected::at("folder", format!("{classes} class folders of images"), folder)))
+    Ok((classes > 0).then(|| {
+        Detected::at(
+            "folder",
+            format!("{classes} class folder{} of images", if classes == 1 { "" } else { "s" }),
+            folder,
+        )
+    }))
 }
 
 /// The folders within a folder that hold images.

@@ -76,6 +76,19 @@ pub fn train_order(session: &Session) -> SampleOrder {
     order.shard(session.replicas.rank(), session.replicas.world_size())
 }
 
+/// Optimizer steps of an epoch.
+pub fn steps_per_epoch(session: &Session) -> usize {
+    train_order(session).batches()
+}
+
+/// Optimizer steps of the session's whole run.
+pub fn steps(session: &Session) -> usize {
+    let length = session.config.train.length;
+    let by_epochs = length.epochs.map(|epochs| epochs.saturating_mul(steps_per_epoch(session)));
+    // The configuration sets at least one of both.
+    by_epochs.into_iter().chain(length.steps).min().unwrap_or(0)
+}
+
 /// Marks the start of an optimizer step or an evaluation batch on each device that takes part.
 pub fn mark_step(session: &Session, number: u64, kind: StepKind) {
     match (&session.config.device.sharing, kind) {

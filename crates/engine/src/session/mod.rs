@@ -14,7 +14,7 @@ use oomph_model::{Architecture, Init, Kernels, ModelError, Policy, Stages, Summa
 use oomph_parallel::PipelineOrder;
 use oomph_plan::Backend;
 
-pub use data::{EpochCut, largest_train_batch, mark_step, train_order};
+pub use data::{EpochCut, largest_train_batch, mark_step, steps, steps_per_epoch, train_order};
 pub use devices::{backend, bytes_of_smallest, cpus, stage_output_bytes, threads_of_each};
 pub use split::{SplitCache, SplitKey, StepSplit, check_names, fixed_split, recomputed};
 

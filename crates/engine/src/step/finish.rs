@@ -30,7 +30,10 @@ impl Stepper {
             }
         }
         let preparing = self.executes.then(|| track(TrackKind::Step, STEP, None));
-        let Some(mut gradients) = self.unscaled(gradients, step, lr)? else { return Ok(false) };
+        let Some(mut gradients) = self.unscaled(gradients, step, lr)? else {
+            self.add_to_average(step, true);
+            return Ok(false);
+        };
         if let Some(hook) = &mut self.gradient_hook {
             gradients.iter().try_for_each(|gradients| charge(Account::Host, || hook(gradients)))?;
         }
@@ -42,12 +45,16 @@ impl Stepper {
         }
         drop(preparing);
         self.optimize(gradients, lr)?;
-        if let Some(average) = &mut self.average {
-            average.update(&self.model, &self.layout, kernels);
-        }
+        self.add_to_average(step, false);
         // A skipped step also keeps the old carried state: the overflow may have reached the new one.
         self.carried = self.carried.take().map(|_| left);
         Ok(true)
+    }
+
+    fn add_to_average(&mut self, step: usize, is_skipped: bool) {
+        if let Some(average) = &mut self.average {
+            average.stepped(step, is_skipped, &self.model, &self.layout, self.settings.policy.kernels);
+        }
     }
 
     /// The gradients divided by the loss scale; `None` if they overflowed. Updates the loss scale for the next step.
@@ -128,7 +135,7 @@ mod tests {
         let settings = StepSettings {
             policy: Policy { precision, ..Policy::default() },
             optimizer,
-            ema: None,
+            average: None,
             split: StepSplit { micro_batch: 1, recompute: vec![false; STAGES.len()] },
             leading_frozen: 0,
             bucket_bytes: None,

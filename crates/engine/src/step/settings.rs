@@ -1,8 +1,9 @@
-use oomph_config::{DeviceName, Optimizer as OptimizerSettings, Precision, Sharing, sections::train::Ema};
+use oomph_config::{DeviceName, Optimizer as OptimizerSettings, Precision, Sharing};
 use oomph_core::{Bytes, Key};
 use oomph_model::Policy;
 
 use crate::{
+    average::AverageRule,
     part::UndoMode,
     session::{Session, StepSplit},
 };
@@ -15,7 +16,7 @@ pub struct StepSettings {
     /// The optimizer with its settings, and clipping.
     pub(crate) optimizer: OptimizerSettings,
     /// The average of the weights, if there is one.
-    pub(crate) ema: Option<Ema>,
+    pub(crate) average: Option<AverageRule>,
     /// The micro-batch, and the stages that recompute.
     pub(crate) split: StepSplit,
     /// The number of frozen stages before the first trained stage.
@@ -45,7 +46,7 @@ impl StepSettings {
         Self {
             policy,
             optimizer: config.optimizer.clone(),
-            ema: config.train.ema,
+            average: AverageRule::of(session),
             split,
             leading_frozen: session.leading_frozen,
             bucket_bytes: ddp.filter(|_| has_ranks).map(|ddp| ddp.bucket),

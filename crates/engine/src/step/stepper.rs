@@ -42,7 +42,7 @@ pub struct Stepper {
     pub loss_scale: Option<LossScale>,
     /// The state that recurrent layers carry into the next step; `None` unless batches are continuous.
     pub carried: Option<Carried>,
-    /// The average of the weights, with `train.ema`.
+    /// The average of the weights, with `train.ema` or `train.swa`.
     pub average: Option<WeightAverage>,
     pub(super) settings: StepSettings,
     pub(super) layout: Layout,
@@ -115,6 +115,7 @@ impl Stepper {
             seeds: executes,
         };
         let segments = layout.segments(&model, options);
+        let average = settings.average.map(|rule| if executes { rule } else { rule.at_every_step() });
         let replicas = replicas.unwrap_or_else(Replicas::alone);
         let ranks = StepperRanks {
             peers: replicas.peers().filter(|_| settings.shares_statistics),
@@ -126,7 +127,7 @@ impl Stepper {
             model,
             optimizer: Optimizer::new(&settings.optimizer, settings.policy.kernels),
             loss_scale: (settings.policy.precision == Precision::Fp16).then(LossScale::default),
-            average: settings.ema.map(WeightAverage::new),
+            average: average.map(WeightAverage::new),
             carried: settings.is_continuous.then(Carried::new),
             settings,
             layout,
@@ -201,10 +202,9 @@ impl Stepper {
             });
         };
         self.model.visit(&mut |info, tensor| tell(info.stage, info.name, &tensor));
-        let averaged = self.average.iter().filter_map(WeightAverage::model);
-        for averaged in averaged {
-            averaged.visit(&mut |info, tensor| {
-                let name = charge(Account::Host, || format!("{}.ema", info.name));
+        for averages in self.average.iter().filter_map(WeightAverage::held) {
+            averages.visit(&mut |info, tensor| {
+                let name = charge(Account::Host, || format!("{}.average", info.name));
                 tell(info.stage, &name, &tensor);
             });
         }

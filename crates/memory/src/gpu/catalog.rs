@@ -141,7 +141,10 @@ impl UnknownGpu {
                 let nearest = nearest.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
                 format!("the nearest names are {nearest}; a size such as `24GiB` works for any GPU")
             }
-            Self::Ambiguous { .. } => "give the full name".into(),
+            Self::Ambiguous { candidates, .. } => {
+                let name = candidates.last().map_or("", |gpu| gpu.name);
+                format!("give the full name, such as `{name}`")
+            }
         }
     }
 }

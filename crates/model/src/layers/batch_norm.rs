@@ -9,6 +9,9 @@ use oomph_onnx::{Attribute, Graph, Value};
 use super::normed::Normed;
 use crate::{Init, LayerKind, ModelError, Pass, autodiff};
 
+/// The batches that batch normalisation takes in training: the variance of a single value is zero.
+pub(crate) const SEVERAL_VALUES: &str = "more than one value a channel in training";
+
 /// Batch normalisation over images (Ioffe & Szegedy 2015, arXiv:1502.03167).
 ///
 /// y = (x − μ) / √(σ² + ε) · weight + bias for each channel. In training μ and σ² are the mean and the biased variance
@@ -76,7 +79,7 @@ impl BatchNorm {
         pass.expect_shape(found == channels, &format!("[B, {channels}, H, W]"), &dims)?;
         let count = batch * height * width;
         if pass.mode() == Mode::Train && pass.peers().is_none() {
-            pass.expect_shape(count > 1, "more than one value a channel in training", &dims)?;
+            pass.expect_shape(count > 1, SEVERAL_VALUES, &dims)?;
         }
         pass.layer(LayerKind("BatchNorm"), &dims, &dims, 2 * channels);
         // Our backward pass does not go through the statistics of an evaluation.
@@ -110,7 +113,7 @@ impl BatchNorm {
                     (count, moments) = (of_all.count, moments_of_all);
                     shared = Some(of_all);
                 }
-                pass.expect_shape(count > 1.0, "more than one value a channel in training", &input.dims())?;
+                pass.expect_shape(count > 1.0, SEVERAL_VALUES, &input.dims())?;
                 let Statistics { inverse, running } =
                     norm::statistics(&moments, self.running(), self.step(count), policy.kernels);
                 self.update_running(running, pass);

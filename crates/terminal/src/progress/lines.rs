@@ -1,46 +1,54 @@
-use std::time::{Duration, Instant};
-
 use oomph_core::printable;
 use oomph_runs::{EvalMetrics, EvalScores, Event, Saved, Started, StepMetrics, Tick};
 
+use super::sign_of_life::SignOfLife;
 use crate::{
     notices::Notices,
     numbers::{decimal, grouped, measured, percent, plural, power_of_two, rate},
     table::pairs,
 };
 
-/// After this time without a line, the next step or batch gets one of its own: nobody waits longer for a sign of life.
-const SILENCE: Duration = Duration::from_secs(20);
-
 /// Progress without a terminal: one line per event, and signs of life between them.
-#[derive(Default)]
 pub(super) struct Lines {
     steps: usize,
-    /// When the last line was written.
-    last: Option<Instant>,
+    /// Steps done.
+    done: usize,
+    life: SignOfLife,
 }
 
 impl Lines {
-    /// Writes a line if there was none for a while.
+    pub(super) fn new() -> Self {
+        Self { steps: 0, done: 0, life: SignOfLife::start() }
+    }
+
+    /// Notes what comes next.
     pub(super) fn tick(&mut self, tick: Tick) {
-        if self.last.is_none_or(|last| last.elapsed() < SILENCE) {
-            return;
-        }
-        self.last = Some(Instant::now());
-        Notices::default().line(match tick {
-            Tick::Step { step } => format!("step {}/{}", grouped(step), grouped(self.steps)),
-            Tick::Eval { batch, batches } => {
-                format!("evaluating, batch {}/{}", grouped(batch), grouped(batches))
+        match tick {
+            Tick::Step { step } => {
+                self.done = step;
+                self.next_step();
             }
-        });
+            Tick::Eval { batch, batches } => {
+                let next = (batch < batches).then_some(batch + 1);
+                let next =
+                    next.map(|next| format!("evaluating, batch {}/{}", grouped(next), grouped(batches)));
+                self.life.doing(next);
+            }
+        }
+    }
+
+    fn next_step(&self) {
+        let next = (self.done < self.steps).then_some(self.done + 1);
+        self.life.doing(next.map(|next| format!("step {}/{}", grouped(next), grouped(self.steps))));
     }
 
     pub(super) fn event(&mut self, event: &Event) {
-        self.last = Some(Instant::now());
+        self.life.line();
         match event {
             Event::Started(started) => {
-                self.steps = started.steps;
+                (self.steps, self.done) = (started.steps, started.first_step);
                 Notices::default().line(header(started));
+                self.next_step();
             }
             Event::Step(metrics) => Notices::default().line(format!(
                 "step {}/{}  epoch {}  {}",
@@ -49,14 +57,18 @@ impl Lines {
                 grouped(metrics.epoch),
                 figures(metrics, "  ")
             )),
-            Event::Eval(metrics) => Notices::default().line(evaluated(metrics)),
+            Event::Eval(metrics) => {
+                Notices::default().line(evaluated(metrics));
+                self.next_step();
+            }
             Event::Checkpoint(Saved { checkpoint, .. }) => {
                 Notices::default().line(format!("saved {}", printable(checkpoint.display())));
             }
             Event::Warning { message } => Notices::default().warning(message),
             Event::Adapted(adapted) => Notices::default().warning(adapted),
+            Event::Done(_) | Event::Error { .. } => self.life.doing(None),
             // A leak comes with a warning.
-            Event::Leak(_) | Event::Done(_) | Event::Error { .. } => {}
+            Event::Leak(_) => {}
         }
     }
 }

@@ -5,6 +5,7 @@ mod download;
 mod lines;
 mod probe;
 mod profile;
+mod sign_of_life;
 mod style;
 mod tune;
 
@@ -40,7 +41,7 @@ impl Progress {
             }
             Style::Quiet => Shown::Quiet,
             Style::Bars => Shown::Bars(Bars::new()),
-            Style::Lines => Shown::Lines(Lines::default()),
+            Style::Lines => Shown::Lines(Lines::new()),
         })
     }
 

@@ -1,4 +1,7 @@
-use std::io::{self, BufWriter, Write};
+use std::{
+    borrow::Cow,
+    io::{self, BufWriter, Write},
+};
 
 use oomph_core::Phase;
 use serde::Serialize;
@@ -10,7 +13,7 @@ use super::{
     header::header,
     page::{Page, PageDevice},
 };
-use crate::{category::Category, track::TrackKind};
+use crate::{category::Category, timeline::Timeline, track::TrackKind};
 
 const TEMPLATE: &str = include_str!("assets/page.html");
 /// In this order: each script uses those before it.
@@ -67,28 +70,38 @@ struct Overlay<'a> {
 /// Errors of `out`.
 pub fn html(page: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
+    let described: Vec<_> = page.devices.iter().map(described).collect();
     fill(TEMPLATE, &mut out, |name, out| match name {
         "title" => write!(out, "{}", Text(&page.devices[0].timeline.title)),
         "style" => out.write_all(STYLE.as_bytes()),
         "header" => header(page, out),
-        "data" => script_json(&data(page), out),
+        "data" => script_json(&data(page, &described), out),
         "script" => SCRIPTS.iter().try_for_each(|script| out.write_all(script.as_bytes())),
         other => Err(unknown_part(other)),
     })?;
     out.flush()
 }
 
-fn data<'a>(page: &Page<'a>) -> Data<'a> {
+/// The timeline of a device, with what its plan knows of its blocks.
+fn described<'a>(shown: &PageDevice<'a>) -> Cow<'a, Timeline> {
+    match shown.overlay {
+        Some(plan) => Cow::Owned(shown.timeline.described_by(plan)),
+        None => Cow::Borrowed(shown.timeline),
+    }
+}
+
+/// The data of a page whose timelines were `described`.
+fn data<'a>(page: &Page<'a>, described: &'a [Cow<'a, Timeline>]) -> Data<'a> {
     let end = page.devices.iter().map(|device| end_time(device.timeline)).max().unwrap_or(0);
     Data {
         categories: Category::ALL.map(Category::name),
         phases: Phase::ALL.map(Phase::name),
         track_kinds: TrackKind::ALL.map(TrackKind::name),
-        devices: page.devices.iter().map(|shown| device(shown, end)).collect(),
+        devices: page.devices.iter().zip(described).map(|(shown, it)| device(shown, it, end)).collect(),
     }
 }
 
-fn device<'a>(shown: &PageDevice<'a>, end: u64) -> Device<'a> {
+fn device<'a>(shown: &PageDevice<'a>, described: &'a Timeline, end: u64) -> Device<'a> {
     let overlay = shown.overlay.map(|plan| {
         let alignment = Alignment::new(plan, shown.timeline);
         // A thousandth of an operation or nanosecond is finer than any screen resolves.
@@ -96,16 +109,13 @@ fn device<'a>(shown: &PageDevice<'a>, end: u64) -> Device<'a> {
         let times = plan.times.iter().map(|&time| alignment.time(time).map(rounded)).collect();
         Overlay { times, columns: Columns::new(plan) }
     });
-    Device { timeline: Columns::until(shown.timeline, end), overlay }
+    Device { timeline: Columns::until(described, end), overlay }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        export::tests::sample,
-        timeline::{Origin, Timeline},
-    };
+    use crate::{export::tests::sample, timeline::Origin};
 
     fn page(timeline: &Timeline, overlay: Option<&Timeline>) -> String {
         let mut out = Vec::new();

@@ -26,7 +26,7 @@ mod placement;
 mod snapshot;
 mod svg;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use chart::{Comparison, ComparisonRow, chart};
 pub use html::html;

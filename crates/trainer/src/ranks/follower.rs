@@ -4,7 +4,10 @@ use oomph_data::{Batch, Loader};
 use oomph_memory::{Account, charge};
 
 use oomph_advice::out_of_memory::OomContext;
-use oomph_engine::{exhausted, session::Session};
+use oomph_engine::{
+    exhausted,
+    session::{Session, steps_per_epoch},
+};
 use oomph_runs::{
     Quiet,
     state::{Checkpoint, StepSums, TrainProgress},
@@ -15,7 +18,6 @@ use crate::{
     Stop, TrainError,
     batches::{last_batch, next_batch, train_loader},
     driver::{DrivenStep, Driver},
-    lr_schedule::steps_per_epoch,
     memory_log::MemoryLog,
     open::new_stepper,
     progress::LossAccumulator,

@@ -2,7 +2,7 @@ use std::{collections::HashSet, time::Instant};
 
 use oomph_advice::{check_training, describe_policy, out_of_memory::PlannedTraining, planning::micro_batch};
 use oomph_core::Split;
-use oomph_engine::session::{EpochCut, Session, backend};
+use oomph_engine::session::{EpochCut, Session, backend, steps, steps_per_epoch};
 use oomph_memory::{Account, charge};
 use oomph_runs::{
     Adapted, Event, Observer, Started, WeightsFile, environment,
@@ -25,7 +25,6 @@ use crate::{
     device_memory::Gauge,
     driver::Driver,
     leak_watch::LeakCheck,
-    lr_schedule::{steps, steps_per_epoch},
     memory_log::MemoryLog,
     open::{check_weights, new_stepper},
     progress::{LossAccumulator, Stopwatch},

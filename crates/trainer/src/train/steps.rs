@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use oomph_config::{Config, Interval, Sharing};
 use oomph_data::{Batch, SampleError};
-use oomph_engine::exhausted;
+use oomph_engine::{exhausted, session::steps};
 use oomph_memory::{Account, charge};
 use oomph_runs::{Ended, Tick, state::TrainProgress};
 
@@ -12,7 +12,6 @@ use crate::{
     batches::{next_batch, train_loader},
     cleanup::Moment,
     driver::DrivenStep,
-    lr_schedule::steps,
     memory_log::MemoryLog,
     ranks::{RankCommand, command},
 };

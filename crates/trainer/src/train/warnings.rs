@@ -3,13 +3,12 @@
 use oomph_advice::planning::PlannedCut;
 use oomph_config::{DeviceName, Sharing};
 use oomph_core::Bytes;
-use oomph_engine::session::Session;
+use oomph_engine::session::{Session, steps};
 use oomph_model::Stages;
 use oomph_parallel::PipelineOrder;
 
 use crate::{
     device::has_nccl,
-    lr_schedule::steps,
     open::{are_different_gpus, rows_of},
 };
 
@@ -45,7 +44,10 @@ pub(super) fn without_nccl(session: &Session) -> Option<String> {
 /// The planned peak exceeds the limit.
 pub(super) fn over_limit(session: &Session, planned: Bytes) -> Option<String> {
     let limit = session.limit_bytes.filter(|limit| planned > *limit)?;
-    Some(format!("a step will need {planned}, more than the limit of {limit}: `oomph plan` shows what fits"))
+    let more = planned.saturating_sub(limit);
+    Some(format!(
+        "a step will need {planned}, {more} more than the limit of {limit}: `oomph plan` shows what fits"
+    ))
 }
 
 /// `memory.limit` is larger than what the limits of the process leave.

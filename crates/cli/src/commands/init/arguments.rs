@@ -15,7 +15,7 @@ it asks for what the flags leave open.
 
 Examples:
   oomph init photos                              writes photos.toml
-  oomph init photos --gpu \"RTX 3060\" --to big.toml
+  oomph init photos --gpu \"RTX 3060 12GB\" --to big.toml
   oomph init weather.csv --yes")]
 pub(crate) struct InitArguments {
     /// The folder or file with the data [default: ask, or the working directory]

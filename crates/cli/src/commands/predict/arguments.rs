@@ -20,7 +20,7 @@ Examples:
   oomph predict runs/lstm-lm --prompt \"ROMEO:\" --length 500 --temperature 0.8")]
 pub(crate) struct PredictArguments {
     /// First the run or checkpoint of the model, as runs/photos, runs/photos/best or runs/photos/400 (a
-    /// step) [default: the config's run directory]. Then JPEG or PNG files, or folders to search for
+    /// step) [default: the newest run of the config]. Then JPEG or PNG files, or folders to search for
     /// them
     #[arg(value_name = "RUN|FILE|FOLDER")]
     paths: Vec<PathBuf>,
@@ -35,7 +35,7 @@ pub(crate) struct PredictArguments {
     /// Number of classes shown per image, the most likely first. Labels are all shown, with ✓ from 50 % on
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) top: u32,
-    /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`)
+    /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`, `train.swa`)
     #[arg(long)]
     pub(super) raw: bool,
     #[command(flatten)]

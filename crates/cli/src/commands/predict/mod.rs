@@ -35,8 +35,11 @@ pub(crate) fn run(arguments: &PredictArguments, registry: &Registry) -> Result<E
     let model = TrainedModel { config, checkpoint, source };
     match (&arguments.text.prompt, &model.source) {
         (Some(_), _) if !arguments.inputs().is_empty() => Err(CliError::TextAndFiles),
-        (None, SourceRecord { images: Some(_), .. }) if arguments.inputs().is_empty() => {
-            Err(CliError::NothingToPredict)
+        (None, SourceRecord { images, level, .. }) if arguments.inputs().is_empty() => {
+            match images.is_some() || level.is_some() {
+                true => Err(CliError::NothingToPredict { takes_text: level.is_some() }),
+                false => Err(model.unsupported_input()),
+            }
         }
         (Some(prompt), SourceRecord { level: Some(_), .. }) => text::run(arguments, prompt, registry, model),
         (None, SourceRecord { images: Some(_), .. }) => images::run(arguments, registry, model),

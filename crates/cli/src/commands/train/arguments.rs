@@ -41,7 +41,7 @@ pub(crate) struct TrainArguments {
     pub(super) seeds: Option<Seeds>,
     /// Continue a run from its newest checkpoint, or from the start without one. RUN is a run
     /// directory, RUN/best, RUN/400 (a step) or a checkpoint, used with its own config unless --config
-    /// is given; without RUN it is the config's run directory
+    /// is given; without RUN it is the newest run of the config
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     pub(super) resume: Option<Option<PathBuf>>,
     /// Train even if the plan exceeds the memory limit

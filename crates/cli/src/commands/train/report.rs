@@ -71,9 +71,11 @@ fn devices(done: &Done) -> Option<Table<5>> {
     (!done.devices.is_empty()).then(|| table.without_empty_columns())
 }
 
-/// `1 epoch`, `2.5 epochs`.
+/// `1 epoch`, `2.5 epochs`, `0.02 epochs`.
 fn in_epochs(epochs: f64) -> String {
-    let text = format!("{epochs:.1}");
+    // Two digits of a part of an epoch, and no digit more.
+    let digits = (1..=4).find(|digits| epochs * 10f64.powi(*digits) >= 10.0).unwrap_or(4) as usize;
+    let text = format!("{epochs:.digits$}");
     match text.strip_suffix(".0").unwrap_or(&text) {
         "1" => "1 epoch".into(),
         count => format!("{count} epochs"),

@@ -26,6 +26,12 @@ function rowsOf(timeline, block) {
   ].filter(([, value]) => value !== "");
 }
 
+// Of a block whose operation nobody recorded: its phase and scope.
+function madeIn(timeline, block) {
+  const scope = timeline.name("scope", block);
+  return scope ? `${PHASES[timeline.phase[block]]} of ${scope}` : PHASES[timeline.phase[block]];
+}
+
 class Tip {
   constructor() {
     this.box = byId("tip");
@@ -122,7 +128,7 @@ class Table {
       element("td", { class: "number" }, formatBytes(timeline.bytes[block])),
       element("td", { class: "share" }, share),
       element("td", { class: "mid" }, swatch(category), CATEGORIES[category]),
-      element("td", { class: "mid" }, timeline.name("operation", block) || "–"),
+      element("td", { class: "mid" }, timeline.name("operation", block) || madeIn(timeline, block)),
       element("td", { class: "wide" }, timeline.shapeOf(block) || "–"),
       element("td", { class: "wide" }, timeline.name("dtype", block) || "–"),
       element("td", { class: "number wide" }, timeline.born[block] === 0 ? "–" : timeline.formatMoment(timeline.born[block])),
