@@ -163,6 +163,24 @@ fn a_model_of_labels_is_planned_and_exported() {
 }
 
 #[test]
+fn a_model_of_labels_is_not_evaluated_on_classes_or_other_labels() {
+    let (folder, _) = trained("2", &[]);
+    folder.write("labels.csv", TABLE.replace("clouds", "fog"));
+    let answer = folder.oomph(&["evaluate", "run"]);
+    let says = "label 0 was \"clouds\", and is \"fog\" now";
+    assert!(answer.code == Some(1) && answer.stderr.contains(says), "{answer}");
+    let row = |index: usize| {
+        format!("{index}.jpg,{},{}\n", ["sun", "water"][index % 2], ["train", "val"][index / 7])
+    };
+    folder.write("labels.csv", "file,tags,part\n".to_owned() + &(1..12).map(row).collect::<String>());
+    let config = String::from_utf8(folder.read("skies.toml")).expect("text");
+    folder.write("classes.toml", config.replace("label_separator = ' '\n", ""));
+    let answer = folder.oomph(&["evaluate", "run", "--config", "classes.toml"]);
+    let says = "targets were any of 3 labels, and are 2 classes now";
+    assert!(answer.code == Some(1) && answer.stderr.contains(says), "{answer}");
+}
+
+#[test]
 fn settings_that_do_not_fit_labels_are_refused() {
     let case = |about, setting: &'static str| {
         Case::new(about, &["train", "skies.toml", "--set", setting]).after(skies)

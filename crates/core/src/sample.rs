@@ -139,6 +139,7 @@ impl fmt::Display for TargetSpec {
         match self {
             Self::Class { count: 1 } => f.write_str("1 class"),
             Self::Class { count } => write!(f, "{count} classes"),
+            Self::Labels { count: 1 } => f.write_str("1 label or none"),
             Self::Labels { count } => write!(f, "any of {count} labels"),
             Self::Values { features: 1 } => f.write_str("1 value"),
             Self::Values { features } => write!(f, "{features} values"),

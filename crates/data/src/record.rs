@@ -1,6 +1,6 @@
 use std::fmt;
 
-use oomph_core::{SampleSpec, Split, grouped};
+use oomph_core::{SampleSpec, Split, TargetSpec, grouped};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::{ImageReader, Level, Source, Vocabulary, transform::Statistics};
@@ -197,7 +197,11 @@ impl SourceRecord {
     /// the same, or if one of the two has no names.
     pub fn first_other_class(&self, source: &dyn Source) -> Option<OtherClass> {
         let (before, now) = (self.class_names.as_ref()?, source.class_names()?);
-        let what = if source.level().is_some() { "token" } else { "class" };
+        let what = match source.spec().target {
+            TargetSpec::Labels { .. } => "label",
+            _ if source.level().is_some() => "token",
+            _ => "class",
+        };
         first_other(before, now).map(|class| OtherClass { what, ..class })
     }
 

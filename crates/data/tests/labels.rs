@@ -359,7 +359,7 @@ fn tables_of_several_labels_are_recognised() {
         settings.map(|setting| (setting.key, setting.value.to_string())).collect::<Vec<_>>()
     };
     let pairs = |pairs: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
-        pairs.iter().map(|(key, value)| (*key, value.to_string())).collect()
+        pairs.iter().map(|(key, value)| (*key, (*value).to_owned())).collect()
     };
     assert_eq!(found(TAGS), pairs(&[("label_column", "\"tags\""), ("label_separator", "\"|\"")]));
     assert_eq!(

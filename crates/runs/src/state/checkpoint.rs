@@ -2,6 +2,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{self, ErrorKind},
+    mem,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -194,10 +195,16 @@ impl Checkpoint {
     /// them passes.
     ///
     /// # Errors
-    /// [`StateError::ClassesChanged`] or [`StateError::ColumnsChanged`] with the first that differs.
+    /// [`StateError::TargetChanged`] for another kind of target, [`StateError::ClassesChanged`] or
+    /// [`StateError::ColumnsChanged`] with the first that differs.
     pub fn check_source(&self, source: &dyn Source) -> Result<(), StateError> {
         let Some(record) = self.recorded_source()? else { return Ok(()) };
         let checkpoint = || self.path.clone();
+        let (before, now) = (&record.spec.target, &source.spec().target);
+        if mem::discriminant(before) != mem::discriminant(now) {
+            let (before, now) = (before.clone(), now.clone());
+            return Err(StateError::TargetChanged { checkpoint: checkpoint(), before, now });
+        }
         if let Some(class) = record.first_other_class(source) {
             return Err(StateError::ClassesChanged { checkpoint: checkpoint(), class });
         }

@@ -1,5 +1,6 @@
 use std::{io, path::PathBuf};
 
+use oomph_core::TargetSpec;
 use oomph_data::OtherClass;
 use oomph_engine::{record::RecordError, session::EpochCut};
 
@@ -139,6 +140,16 @@ pub enum StateError {
         /// The first class that differs.
         class: OtherClass,
     },
+    /// The data has another kind of target than the model was trained on, such as labels instead of classes.
+    #[error("the data is not what checkpoint `{}` was trained on: targets were {before}, and are {now} now", checkpoint.display())]
+    TargetChanged {
+        /// The checkpoint.
+        checkpoint: PathBuf,
+        /// The target of the training.
+        before: TargetSpec,
+        /// The target of the data.
+        now: TargetSpec,
+    },
     /// The data has other columns than the model was trained on, or has them in another order.
     #[error("the data is not what checkpoint `{}` was trained on: {column}", checkpoint.display())]
     ColumnsChanged {
@@ -177,6 +188,9 @@ impl StateError {
                     "`--set data.vocabulary_file={}` reads any text with the tokens that the model knows",
                     checkpoint.join("source.json").display()
                 ));
+            }
+            Self::TargetChanged { .. } => {
+                "use the data of the training, or start a new run with `model.weights`"
             }
             Self::ClassesChanged { .. } => {
                 "use the data of the training, since the order of the classes matters, or start a new run with \
