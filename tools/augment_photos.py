@@ -22,7 +22,7 @@ CONFIGS = pathlib.Path(__file__).resolve().parents[1] / "configs"
 SEEDS = [0, 1, 2]
 LEAST_GAIN = 3.0
 
-PLAIN = ["data.augment.rand_augment=0", "data.augment.erase=0", "data.augment.cutmix=0", "train.label_smoothing=0"]
+PLAIN = ["data.augment.rand_augment=0", "data.augment.erase=0", "train.label_smoothing=0"]
 RECIPES = {
     "`resnet-folder.toml`": ("resnet-folder", []),
     "`resnet-photos.toml`, crop and flip alone": ("resnet-photos", PLAIN),

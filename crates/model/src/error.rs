@@ -1,6 +1,7 @@
 use oomph_kernels::DeviceError;
 
-use crate::layers::SEVERAL_VALUES;
+/// The batches that batch normalisation takes in training: the variance of a single value is zero.
+pub(crate) const SEVERAL_VALUES: &str = "more than one value a channel in training";
 
 /// Why a model cannot be built or run forward.
 #[derive(Debug, thiserror::Error)]

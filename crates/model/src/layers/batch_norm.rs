@@ -7,10 +7,7 @@ use oomph_kernels::norm::{self, Norm, SharedStatistics, Statistics, StatisticsSt
 use oomph_onnx::{Attribute, Graph, Value};
 
 use super::normed::Normed;
-use crate::{Init, LayerKind, ModelError, Pass, autodiff};
-
-/// The batches that batch normalisation takes in training: the variance of a single value is zero.
-pub(crate) const SEVERAL_VALUES: &str = "more than one value a channel in training";
+use crate::{Init, LayerKind, ModelError, Pass, autodiff, error::SEVERAL_VALUES};
 
 /// Batch normalisation over images (Ioffe & Szegedy 2015, arXiv:1502.03167).
 ///

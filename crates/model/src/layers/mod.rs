@@ -13,7 +13,6 @@ mod normed;
 mod pool;
 
 pub use batch_norm::BatchNorm;
-pub(crate) use batch_norm::SEVERAL_VALUES;
 pub use conv::Conv2d;
 pub use dropout::Dropout;
 pub use embedding::Embedding;

@@ -14,10 +14,11 @@ pub(crate) struct Training {
 pub(crate) const SERIES: &str = "series.csv";
 
 /// Generated data in place of files, with their shapes: the further settings of a config.
-const DATA: [(&str, &str); 6] = [
+const DATA: [(&str, &str); 7] = [
     ("lstm-lm", "data.source=synthetic data.kind=tokens data.steps=64"),
     ("mnist", "data.source=synthetic data.channels=1 data.height=28 data.width=28"),
     ("resnet-folder", "data.source=synthetic"),
+    ("resnet-photos", "data.source=synthetic"),
     ("resnet18-cifar10", "data.source=synthetic"),
     (
         "resnet50-imagenet",
