@@ -90,10 +90,10 @@ fn steps_with_mixed_samples_are_planned_as_they_are_measured() {
     }
 }
 
-/// With a thousand labels the loss is most of the step, and counting right samples most of an evaluation.
+/// With two thousand labels the loss is most of the step, and counting right samples most of an evaluation.
 #[test]
 fn steps_with_labels_are_planned_as_they_are_measured() {
-    const LABELS: usize = 1000;
+    const LABELS: usize = 2000;
     let folder = tempfile::tempdir().expect("a temporary directory");
     let names: String = (0..LABELS).map(|label| format!(",l{label}")).collect();
     let mut table = format!("file{names}\n");
@@ -108,7 +108,7 @@ fn steps_with_labels_are_planned_as_they_are_measured() {
     std::fs::write(&path, table).expect("a file");
     for (train, policy) in [
         ("", "{ }"),
-        ("", "{ micro_batch = 50 }"),
+        ("", "{ micro_batch = 16 }"),
         ("", "{ precision = 'bf16' }"),
         ("", "{ lean = false }"),
         (", class_weights = 'balanced', label_smoothing = 0.1", "{ }"),
@@ -116,7 +116,7 @@ fn steps_with_labels_are_planned_as_they_are_measured() {
         let config = format!(
             "model = {{ name = 'lstm', hidden = 16 }}
              data = {{ source = 'folder', labels = '{}', label_columns = 'all', workers = 0, augment = {{ mixup = 0.2 }} }}
-             train = {{ steps = 3, batch = 150{train} }}
+             train = {{ steps = 3, batch = 48{train} }}
              memory = {policy}",
             path.display()
         );
