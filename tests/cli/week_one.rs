@@ -168,9 +168,8 @@ fn a_range_test_suggests_a_rate_and_leaves_nothing() {
     let answer = folder.oomph(&["find-lr", "tiny.toml", "--from", "1", "--to", "0.1"]);
     assert!(answer.stderr.contains("error: `--from 1` must be less than `--to 0.1`"), "{answer}");
     // The proposed command trains the config that was tested.
-    let told =
-        folder.oomph(&["find-lr", "tiny.toml", "--steps", "80", "--set", "model.dropout=0.1"]).success();
-    assert!(told.stdout.contains("(`oomph train tiny.toml --set model.dropout=0.1 --lr "), "{told}");
+    let told = folder.oomph(&["find-lr", "tiny.toml", "--steps", "80", "--set", "train.batch=64"]).success();
+    assert!(told.stdout.contains("(`oomph train tiny.toml --set train.batch=64 --lr "), "{told}");
     // A schedule and a patience of the config are no obstacle.
     folder.write(
         "cycle.toml",
