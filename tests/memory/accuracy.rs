@@ -90,6 +90,45 @@ fn steps_with_mixed_samples_are_planned_as_they_are_measured() {
     }
 }
 
+/// With two thousand labels the loss is most of the step, and counting right samples most of an evaluation.
+#[test]
+fn steps_with_labels_are_planned_as_they_are_measured() {
+    const LABELS: usize = 2000;
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let names: String = (0..LABELS).map(|label| format!(",l{label}")).collect();
+    let mut table = format!("file{names}\n");
+    for index in 0..240_usize {
+        let pixel = |x: u32, y: u32| image::Rgb([x as u8 * 20, y as u8 * 20, index as u8]);
+        let path = folder.path().join(format!("{index}.png"));
+        image::RgbImage::from_fn(8, 8, pixel).save(path).expect("a file");
+        let marks = (0..LABELS).map(|label| if (index * 31 + label * 7) % 11 == 0 { ",1" } else { ",0" });
+        table += &format!("{index}.png{}\n", marks.collect::<String>());
+    }
+    let path = folder.path().join("labels.csv");
+    std::fs::write(&path, table).expect("a file");
+    for (train, policy) in [
+        ("", "{ }"),
+        ("", "{ micro_batch = 16 }"),
+        ("", "{ precision = 'bf16' }"),
+        ("", "{ lean = false }"),
+        (", class_weights = 'balanced', label_smoothing = 0.1", "{ }"),
+    ] {
+        let config = format!(
+            "model = {{ name = 'lstm', hidden = 16 }}
+             data = {{ source = 'folder', labels = '{}', label_columns = 'all', workers = 0, augment = {{ mixup = 0.2 }} }}
+             train = {{ steps = 3, batch = 48{train} }}
+             memory = {policy}",
+            path.display()
+        );
+        let label = format!("labels{train}, {policy}");
+        let outcome = in_a_process(&label, &config);
+        for error in errors(&outcome) {
+            println!("{label}: {:+.2} %", 100.0 * error);
+            assert!(error.abs() <= 0.02, "{label}: {:+.1} %: {outcome:?}", 100.0 * error);
+        }
+    }
+}
+
 /// Frozen stages keep nothing where they come first, and pass gradients on where they do not; neither has gradients or
 /// state of an optimizer.
 #[test]
