@@ -10,7 +10,7 @@
 //! ```
 //! use oomph_command::{error::CliError, exit::Exit};
 //!
-//! let error = CliError::NothingToPredict;
+//! let error = CliError::NothingToPredict { takes_text: false };
 //! assert_eq!((error.exit(), error.hint().as_deref()), (Exit::Failure, Some("name image files, or folders of them")));
 //! ```
 //!
