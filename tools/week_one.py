@@ -215,6 +215,33 @@ predict runs/lstm-lm --prompt the --length 5 --seed 1
 train series.toml --steps 3
 ! train series.toml --set data.columns=nothing
 ! train series.toml --set data.horizon=1000
+# From a folder to a config
+init --help |80
+data --help |80
+init photos --to mine.toml
+! init photos --to mine.toml
+init photos --to mine.toml --force
+init photos --to big.toml --gpu "RTX 3060 12GB" --json
+! init photos --to other.toml --gpu "RTX 3060"
+! init nowhere
+! init empty
+! init notes.md
+data mine.toml
+data mine.toml --preview sheet.png
+! data photos
+! train photos
+train mine.toml --epochs 2 --batch 4
+train mine.toml --epochs 2 --batch 4 --set train.swa=0.4 --set run.directory=swa
+! train mine.toml --set train.swa=75
+! train mine.toml --set train.swa=0.5 --set train.ema=0.9
+init tags.csv --to tags.toml
+data tags.toml
+train tags.toml --epochs 2 --batch 4
+evaluate runs/tags
+predict runs/tags photos/red/0.png
+export runs/tags --to tags.onnx
+! train tags.toml --set train.task=classification
+! train tags.toml --set data.sampling=balanced
 # Searching
 tune tune-digits --plan 4
 tune small-search.toml
@@ -295,6 +322,9 @@ def prepare(folder):
     (folder / "notes.txt").write_text("the cat sat on the mat and the dog ate the rat\n" * 20)
     (folder / "korean.txt").write_bytes("안녕하세요 세계\n".encode("cp949") * 50)
     (folder / "series.csv").write_text("time,value\n" + "".join(f"{i},{i % 7}\n" for i in range(60)))
+    tagged = [("red", "warm"), ("green", "cold")]
+    rows = [f"photos/{name}/{number}.png,{name}{'|' + tag if number % 2 else ''}" for name, tag in tagged for number in range(8)]
+    (folder / "tags.csv").write_text("file,tags\n" + "\n".join(rows) + "\n")
     (folder / "tiny.toml").write_text(TINY)
     (folder / "series.toml").write_text(SERIES)
     (folder / "small-search.toml").write_text(SEARCH)
