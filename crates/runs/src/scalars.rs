@@ -28,7 +28,9 @@ pub(crate) fn scalars(event: &Event) -> Option<(usize, Vec<(String, f64)>)> {
         }
         _ => return None,
     };
-    let known = named.into_iter().filter_map(|(tag, value)| Some((tag, value?)));
+    // Event files hold 32 bits: a norm or a perplexity that is infinite there is left out.
+    let is_finite = |value: &f64| (*value as f32).is_finite();
+    let known = named.into_iter().filter_map(|(tag, value)| Some((tag, value.filter(is_finite)?)));
     Some((step, known.collect()))
 }
 

@@ -109,7 +109,7 @@ fn state(file: &[u8]) -> Result<(), String> {
         }
     }
     let best = &state["progress"]["early_stopping"];
-    if best["best_step"].is_number() && !best["best_loss"].is_number() {
+    if best["best_step"].is_number() && !best["best"].is_number() {
         return Err("the best loss is no number".into());
     }
     if state["loss_scale"].is_object() && !state["loss_scale"]["scale"].is_number() {
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_state_has_its_numbers() {
         let state = |bits: u64, best: Value| {
-            let early = json!({ "best_step": 1, "best_loss": best });
+            let early = json!({ "best_step": 1, "best": best });
             let progress =
                 json!({ "step": 1, "seconds": 0.5, "window": { "loss": 0.0 }, "early_stopping": early });
             let scalars = json!({ "a.b": { "floatbits": bits } });

@@ -58,8 +58,8 @@ impl Direct {
                     stopping["best_step"]
                 ));
             }
-            let loss = stopping["best_loss"].as_f64().filter(|loss| loss.is_finite());
-            let loss = loss.ok_or("the checkpoint through `best` has no loss")?;
+            let loss = stopping["best"].as_f64().filter(|loss| loss.is_finite());
+            let loss = loss.ok_or("the checkpoint through `best` names no best value")?;
             if self.best.is_some_and(|best| loss > best) {
                 return Err(format!("`best` has a loss of {loss}, and had {:?}", self.best));
             }
