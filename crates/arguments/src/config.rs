@@ -64,10 +64,11 @@ impl ConfigArguments {
         self.layered(Sources::new(file), flags)
     }
 
-    /// The arguments as a user types them, the config by its name alone: `lstm --set train.batch=8`.
-    pub fn as_typed(&self) -> String {
+    /// `command` with these arguments as a user types them, the config by its name alone: `oomph train lstm --set train.batch=8`.
+    pub fn after(&self, command: &str) -> String {
         let sets = self.sets.iter().flat_map(|set| ["--set".to_owned(), for_shell(set)]);
-        self.config.iter().map(|config| for_shell(config)).chain(sets).collect::<Vec<_>>().join(" ")
+        let config = self.config.iter().map(|config| for_shell(config));
+        [command.to_owned()].into_iter().chain(config).chain(sets).collect::<Vec<_>>().join(" ")
     }
 
     /// The file of `--config`, else the default one.

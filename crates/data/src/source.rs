@@ -1,6 +1,6 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use oomph_core::{Bytes, Key, SampleSpec, Split};
+use oomph_core::{Bytes, Key, SampleSpec, Split, TargetSpec};
 
 use crate::{
     Columns, DataError, ImageReader, Level, OpenEvent, SampleError, SourceRecord,
@@ -88,12 +88,15 @@ pub trait Source: Send + Sync {
         })
     }
 
-    /// The labels of the sample at `index`; `None` if its target is no labels. The default reads the sample. Override it where
-    /// the labels are known without.
+    /// The labels of the sample at `index`; `None` if targets are no labels. The default reads the sample if they are. Override
+    /// it where the labels are known without.
     ///
     /// # Errors
     /// A sample that has to be read and cannot be.
     fn labels(&self, split: Split, index: usize) -> Result<Option<Vec<usize>>, SampleError> {
+        if !matches!(self.spec().target, TargetSpec::Labels { .. }) {
+            return Ok(None);
+        }
         Ok(match self.sample(split, index, None)?.target {
             Target::Labels(labels) => Some(labels),
             Target::Class(_) | Target::Values(_) | Target::Tokens(_) => None,

@@ -1,8 +1,5 @@
 use oomph_kernels::DeviceError;
 
-/// The batches that batch normalisation takes in training: the variance of a single value is zero.
-pub(crate) const SEVERAL_VALUES: &str = "more than one value a channel in training";
-
 /// Why a model cannot be built or run forward.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
@@ -13,6 +10,14 @@ pub enum ModelError {
         place: String,
         /// The shape it takes, in words and letters.
         expected: String,
+        /// The shape it was given.
+        found: Vec<usize>,
+    },
+    /// Batch normalisation was given a single value for each channel in training: its variance is zero.
+    #[error("`{place}` takes more than one value a channel in training, got {found:?}")]
+    SingleValue {
+        /// Stage and layer.
+        place: String,
         /// The shape it was given.
         found: Vec<usize>,
     },
@@ -85,7 +90,7 @@ impl ModelError {
             Self::Input { .. } => Some(
                 "set `data.source` to one that gives such samples, or `model.name` to a model that takes them".into(),
             ),
-            Self::Shape { expected, .. } if expected == SEVERAL_VALUES => {
+            Self::SingleValue { .. } => {
                 Some("batch normalisation needs a batch of at least 2 here, or larger inputs".into())
             }
             Self::Shape { .. } | Self::Kind { .. } | Self::StagePanicked { .. } => {

@@ -59,3 +59,30 @@ fn of_steps(metrics: &StepMetrics) -> Vec<(String, Option<f64>)> {
 fn named<const N: usize>(values: [(&str, Option<f64>); N]) -> Vec<(String, Option<f64>)> {
     values.into_iter().map(|(tag, value)| (tag.to_owned(), value)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::EvalMetrics;
+
+    #[test]
+    fn values_beyond_32_bits_are_left_out() {
+        let metrics = EvalMetrics {
+            step: 3,
+            epoch: 1,
+            eval_loss: 800.0,
+            eval_accuracy: None,
+            eval_perplexity: Some(800.0_f64.exp()),
+            scores: crate::EvalScores { mae: Some(1e39), rmse: Some(f64::NAN), ..Default::default() },
+            samples: 1,
+            averaged: false,
+            best: false,
+            eval_seconds: 1.0,
+            measures: BTreeMap::new(),
+        };
+        let (step, named) = scalars(&Event::Eval(metrics)).expect("an evaluation has scalars");
+        assert_eq!((step, named), (3, vec![("loss/eval".to_owned(), 800.0)]));
+    }
+}

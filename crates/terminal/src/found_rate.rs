@@ -21,9 +21,9 @@ pub struct FoundRate<'a> {
     points: Vec<Point>,
     #[serde(skip_serializing_if = "Option::is_none")]
     picture: Option<&'a Path>,
-    /// The words behind `oomph train` that train the same config.
+    /// The command that trains the same config.
     #[serde(skip)]
-    config: String,
+    train: String,
 }
 
 #[derive(Serialize)]
@@ -34,14 +34,14 @@ struct Point {
 }
 
 impl<'a> FoundRate<'a> {
-    /// The result of a test. `picture` is the file of its curve, and `oomph train` trains its config with the words `config`.
-    pub fn new(range: &LrRange, picture: Option<&'a Path>, config: String) -> Self {
+    /// The result of a test. `picture` is the file of its curve, and the command `train` trains its config.
+    pub fn new(range: &LrRange, picture: Option<&'a Path>, train: String) -> Self {
         let point = |it: &LrPoint| Point { lr: it.lr, loss: it.loss, smoothed: it.smoothed };
         Self {
             suggested: range.suggested().map(|lr| significant(lr, 2)),
             points: range.points().iter().map(point).collect(),
             picture,
-            config,
+            train,
         }
     }
 
@@ -52,12 +52,8 @@ impl<'a> FoundRate<'a> {
         for point in self.points.iter().step_by(every) {
             table.row([setting(significant(point.lr, 2)), decimal(point.loss), decimal(point.smoothed)]);
         }
-        let config =
-            Some(&self.config).filter(|it| !it.is_empty()).map(|it| format!(" {it}")).unwrap_or_default();
         let found = match self.suggested {
-            Some(lr) => {
-                format!("suggested learning rate: {}  (`oomph train{config} --lr {lr}`)\n", setting(lr))
-            }
+            Some(lr) => format!("suggested learning rate: {}  (`{} --lr {lr}`)\n", setting(lr), self.train),
             None => "the loss falls nowhere: try smaller rates, or more steps\n".to_owned(),
         };
         let written = |path: &Path| format!("curve written to {}\n", printable(path.display()));

@@ -46,11 +46,17 @@ impl StartPoint {
                 let path = configured.map_or_else(|| RunDirectory::last(config.name()), Path::to_owned);
                 let run = RunDirectory::resume(&path)?;
                 let found = run.checkpoints().newest()?;
-                found.iter().try_for_each(|found| refuse_other(session, &path, &found.checkpoint))?;
                 (run, found)
             }
             Resume::From(path) => from_path(session, path)?,
         };
+        let differences = match &found {
+            Some(found) => config.differences(&found.checkpoint.config()?).map_err(SessionError::from)?,
+            None => Vec::new(),
+        };
+        if *resume == Resume::Latest {
+            refuse_other(session, run.path(), &differences)?;
+        }
         let mut warnings = config.ignored();
         idle_alone(session);
         idle_average(session);
@@ -61,9 +67,9 @@ impl StartPoint {
         let source = SourceRecord::of(session.source.as_ref());
         match &found {
             Some(found) => {
-                refuse_other_model(session, &found.checkpoint)?;
+                refuse_other_model(&found.checkpoint, &differences)?;
                 warnings.extend(found.warnings());
-                warnings.extend(changes(session, &found.checkpoint)?);
+                warnings.extend(changes(session, &differences));
                 warnings.extend(data_changes(session, &source, &found.checkpoint)?);
             }
             None if *resume == Resume::No => {}
@@ -147,30 +153,28 @@ fn from_path(session: &Session, path: &Path) -> Result<(RunDirectory, Option<Fou
 
 /// Refuses to continue the newest run of a configuration that computes something else than this one. Whoever typed the
 /// difference wants it, and is warned; whoever named the run is warned too.
-fn refuse_other(session: &Session, run: &Path, checkpoint: &Checkpoint) -> Result<(), TrainError> {
+fn refuse_other(session: &Session, run: &Path, differences: &[Difference]) -> Result<(), TrainError> {
     let config = &session.config;
     let resolved = config.resolved();
     let origin = |key: &str| resolved.iter().find(|entry| entry.key == key).map(|entry| &entry.origin);
-    let is_other = |difference: &Difference| {
+    let is_other = |difference: &&Difference| {
         // A key that older versions did not have is absent there, and has its default here.
         let is_new = difference.before.is_none() && origin(&difference.key) == Some(&Origin::Default);
         let is_typed = matches!(origin(&difference.key), Some(Origin::Set | Origin::Flag(_)));
         difference.is_of_mathematics() && !is_new && !is_typed
     };
-    let differences = config.differences(&checkpoint.config()?).map_err(SessionError::from)?;
-    match differences.into_iter().find(is_other) {
+    match differences.iter().find(is_other) {
         None => Ok(()),
         Some(difference) => {
-            Err(TrainError::OtherTraining { run: run.to_owned(), difference: Box::new(difference) })
+            Err(TrainError::OtherTraining { run: run.to_owned(), difference: Box::new(difference.clone()) })
         }
     }
 }
 
 /// Refuses to continue another model, whose parameters are not those of this one.
-fn refuse_other_model(session: &Session, checkpoint: &Checkpoint) -> Result<(), TrainError> {
-    let differences = session.config.differences(&checkpoint.config()?).map_err(SessionError::from)?;
-    let other = differences.into_iter().find(|difference| difference.key == "model.name");
-    match other.and_then(|other| Some((other.before?, other.after?))) {
+fn refuse_other_model(checkpoint: &Checkpoint, differences: &[Difference]) -> Result<(), TrainError> {
+    let other = differences.iter().find(|difference| difference.key == "model.name");
+    match other.and_then(|other| Some((other.before.as_ref()?, other.after.as_ref()?))) {
         Some((before, now)) => {
             let run = checkpoint.run_directory().unwrap_or_else(|| checkpoint.path().to_owned());
             Err(TrainError::OtherModel { run, before: before.shown(), now: now.shown() })
@@ -180,8 +184,7 @@ fn refuse_other_model(session: &Session, checkpoint: &Checkpoint) -> Result<(), 
 }
 
 /// Warns of settings that changed since the checkpoint. `run.*` does not matter.
-fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, TrainError> {
-    let differences = session.config.differences(&checkpoint.config()?).map_err(SessionError::from)?;
+fn changes(session: &Session, differences: &[Difference]) -> Vec<String> {
     // A schedule over the whole run stretches with its length, so the learning rate jumps.
     let kind = &session.config.schedule.kind;
     let stretches = !matches!(kind, ScheduleKind::Constant | ScheduleKind::Step { .. });
@@ -190,7 +193,7 @@ fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, Tr
     let value = |value: &Option<oomph_config::Value>| {
         value.as_ref().map_or_else(|| "not set".to_owned(), |value| format!("`{value}`"))
     };
-    Ok(differences
+    differences
         .iter()
         .filter(|difference| matters(&difference.key))
         .map(|difference| {
@@ -204,7 +207,7 @@ fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, Tr
             };
             format!("`{}` was {before} in the checkpoint and is {after} now{what_of_it}", difference.key)
         })
-        .collect())
+        .collect()
 }
 
 /// Warns of data that changed since the checkpoint.

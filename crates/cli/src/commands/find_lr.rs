@@ -88,7 +88,8 @@ pub(crate) fn run(arguments: &FindLrArguments, registry: &Registry) -> Result<Ex
         Some(StopReason::Terminate) => return Ok(Exit::Terminated),
         None => {}
     }
-    let found = FoundRate::new(&range, arguments.svg.as_deref(), arguments.config.named().as_typed());
+    let train = arguments.config.named().after("oomph train");
+    let found = FoundRate::new(&range, arguments.svg.as_deref(), train);
     if let Some(path) = &arguments.svg {
         let chart = lr_chart(range.points(), range.suggested());
         output::write_file(path, arguments.overwrite.existing(), |out| out.write_all(chart.as_bytes()))?;

@@ -6,7 +6,7 @@ use oomph_core::Bytes;
 use super::{Detected, text};
 use crate::{
     DataError, Flaw,
-    folder::is_image,
+    folder::{Mark, SPLIT, is_image},
     input::{Input, read_file},
     series::CsvRows,
 };
@@ -34,7 +34,7 @@ struct Table {
     /// Whether each column marks rows by 1, and others by 0 or -1.
     are_marks: Vec<bool>,
     /// Which of the [`SEPARATORS`] each column has.
-    separators: Vec<[bool; 3]>,
+    separators: Vec<[bool; SEPARATORS.len()]>,
     rows: usize,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn labels(path: &Path) -> Result<Option<Detected>, DataError> {
     if marks.len() < 2 {
         return Ok(None);
     }
-    let is_part = |column: usize| table.header[column] == "split";
+    let is_part = |column: usize| table.header[column] == SPLIT;
     let is_all =
         (0..table.header.len()).all(|column| column == file || is_part(column) || table.are_marks[column]);
     let why = "an image has each label that its row marks by 1";
@@ -153,7 +153,7 @@ fn scan(input: Input<'_>, delimiter: u8) -> Result<Table, Flaw> {
         delimiter,
         are_numbers: vec![true; header.len()],
         are_marks: vec![true; header.len()],
-        separators: vec![[false; 3]; header.len()],
+        separators: vec![[false; SEPARATORS.len()]; header.len()],
         header,
         first: Vec::new(),
         rows: 0,
@@ -170,7 +170,7 @@ fn scan(input: Input<'_>, delimiter: u8) -> Result<Table, Flaw> {
             *is_number &= number.is_some_and(f32::is_finite);
         }
         for (is_mark, field) in table.are_marks.iter_mut().zip(&record) {
-            *is_mark &= matches!(field.trim_ascii(), b"" | b"0" | b"1" | b"-1" | b"0.0" | b"1.0" | b"-1.0");
+            *is_mark &= std::str::from_utf8(field).is_ok_and(|text| Mark::of(text.trim_ascii()).is_some());
         }
         for (has, field) in table.separators.iter_mut().zip(&record) {
             let field = String::from_utf8_lossy(field.trim_ascii());

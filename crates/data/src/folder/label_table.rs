@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The column that divides the images if the settings name none.
-const SPLIT: &str = "split";
+pub(crate) const SPLIT: &str = "split";
 
 /// The rows of a table.
 pub(super) struct LabelTable {
@@ -60,6 +60,28 @@ pub(super) fn read(input: Input<'_>, settings: &LabelSettings) -> Result<LabelTa
     }
     let names = reader.finish(&mut rows);
     Ok(LabelTable { rows, names, split_column: columns.part.map(|part| part.name) })
+}
+
+/// What a field of a column of labels says about the label of its image.
+pub(crate) enum Mark {
+    Present,
+    /// By this number.
+    Absent(&'static str),
+    /// By an empty field.
+    Empty,
+}
+
+impl Mark {
+    /// Reads a field without the spaces around it; `None` if it marks nothing.
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        Some(match text {
+            "1" | "1.0" => Self::Present,
+            "" => Self::Empty,
+            "0" | "0.0" => Self::Absent("0"),
+            "-1" | "-1.0" => Self::Absent("-1"),
+            _ => return None,
+        })
+    }
 }
 
 /// A column of the table.
@@ -188,12 +210,11 @@ impl<'a> RowReader<'a> {
 
     /// Whether a field of a column of labels marks the label as present.
     fn is_set(&mut self, text: &str, column: &Column, line: u64) -> Result<bool, FormatProblem> {
-        let absent = match text {
-            "1" | "1.0" => return Ok(true),
-            "" => return Ok(false),
-            "0" | "0.0" => "0",
-            "-1" | "-1.0" => "-1",
-            _ => {
+        let absent = match Mark::of(text) {
+            Some(Mark::Present) => return Ok(true),
+            Some(Mark::Empty) => return Ok(false),
+            Some(Mark::Absent(mark)) => mark,
+            None => {
                 let (column, text) = (shortened(&column.name), shortened(text));
                 return Err(FormatProblem::Mark { line, column, text });
             }

@@ -17,6 +17,7 @@ use oomph_core::{Bytes, Key, SampleSpec, Split, TargetSpec};
 
 pub(crate) use self::{
     decode::{ChannelChange, Decoder, MAX_FILE_BYTES, pixels},
+    label_table::{Mark, SPLIT},
     labels::parse as parse_labels,
     scan::{is_image, sorted_entries},
     statistics_cache::decode as decode_statistics,

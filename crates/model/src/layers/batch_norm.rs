@@ -7,7 +7,7 @@ use oomph_kernels::norm::{self, Norm, SharedStatistics, Statistics, StatisticsSt
 use oomph_onnx::{Attribute, Graph, Value};
 
 use super::normed::Normed;
-use crate::{Init, LayerKind, ModelError, Pass, autodiff, error::SEVERAL_VALUES};
+use crate::{Init, LayerKind, ModelError, Pass, autodiff};
 
 /// Batch normalisation over images (Ioffe & Szegedy 2015, arXiv:1502.03167).
 ///
@@ -61,7 +61,8 @@ impl BatchNorm {
     /// Normalises.
     ///
     /// # Errors
-    /// [`ModelError::Shape`] where the input has another number of channels, or, in training, one value a channel.
+    /// [`ModelError::Shape`] where the input has another number of channels, [`ModelError::SingleValue`] where it has one value
+    /// a channel in training.
     pub fn forward(&self, input: Tensor<4>, pass: &mut Pass) -> Result<Tensor<4>, ModelError> {
         Ok(self.normed(input, pass)?.into_tensor())
     }
@@ -76,7 +77,7 @@ impl BatchNorm {
         pass.expect_shape(found == channels, &format!("[B, {channels}, H, W]"), &dims)?;
         let count = batch * height * width;
         if pass.mode() == Mode::Train && pass.peers().is_none() {
-            pass.expect_shape(count > 1, SEVERAL_VALUES, &dims)?;
+            expect_several(count > 1, &dims, pass)?;
         }
         pass.layer(LayerKind("BatchNorm"), &dims, &dims, 2 * channels);
         // Our backward pass does not go through the statistics of an evaluation.
@@ -110,7 +111,7 @@ impl BatchNorm {
                     (count, moments) = (of_all.count, moments_of_all);
                     shared = Some(of_all);
                 }
-                pass.expect_shape(count > 1.0, SEVERAL_VALUES, &input.dims())?;
+                expect_several(count > 1.0, &input.dims(), pass)?;
                 let Statistics { inverse, running } =
                     norm::statistics(&moments, self.running(), self.step(count), policy.kernels);
                 self.update_running(running, pass);
@@ -179,5 +180,13 @@ impl BatchNorm {
     fn update_running(&self, [mean, variance]: [Tensor<1>; 2], pass: &mut Pass) {
         pass.update(&self.running_mean, mean);
         pass.update(&self.running_var, variance);
+    }
+}
+
+/// Refuses a channel with a single value in training.
+fn expect_several(are_several: bool, found: &[usize], pass: &Pass) -> Result<(), ModelError> {
+    match are_several {
+        true => Ok(()),
+        false => Err(ModelError::SingleValue { place: pass.place(), found: found.to_vec() }),
     }
 }

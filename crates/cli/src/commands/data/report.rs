@@ -118,20 +118,37 @@ fn statistics(described: &Described<'_>) -> Option<Table<3>> {
 
 /// The samples of each class.
 fn classes(described: &Described<'_>) -> Option<Table<5>> {
-    let all: usize = described.classes.iter().map(|class| class.train).sum();
-    let mut table =
-        Table::new([Right("index"), Left("class"), Right("train"), Right("share"), Right("test")]);
-    for class in &described.classes {
-        let share = class.train as f64 / all.max(1) as f64;
+    let classes = || described.classes.iter();
+    let rows = classes().map(|it| (it.index, it.class, it.train, it.test));
+    shares("class", classes().map(|class| class.train).sum(), rows)
+}
+
+/// The samples with each label.
+fn labels(described: &Described<'_>, survey: &Survey) -> Option<Table<5>> {
+    let rows = described.labels.iter().map(|it| (it.index, it.label, it.train, it.test));
+    shares("label", survey.part(Split::Train).samples, rows)
+}
+
+/// Index, name, training and test samples of each class or label, with its share of `all` training samples. `None` without rows.
+fn shares<'a>(
+    what: &'static str,
+    all: usize,
+    rows: impl Iterator<Item = (usize, Option<&'a str>, usize, usize)>,
+) -> Option<Table<5>> {
+    let mut table = Table::new([Right("index"), Left(what), Right("train"), Right("share"), Right("test")]);
+    let mut is_empty = true;
+    for (index, name, train, test) in rows {
+        is_empty = false;
+        let share = percent(train as f64 / all.max(1) as f64);
         table.row([
-            class.index.to_string(),
-            class.class.unwrap_or_default().to_owned(),
-            grouped(class.train),
-            percent(share),
-            grouped(class.test),
+            index.to_string(),
+            name.unwrap_or_default().to_owned(),
+            grouped(train),
+            share,
+            grouped(test),
         ]);
     }
-    (!described.classes.is_empty()).then(|| table.without_empty_columns())
+    (!is_empty).then(|| table.without_empty_columns())
 }
 
 /// `1.8 a sample, at most 4; 12 samples without`.
@@ -141,23 +158,6 @@ fn labels_of_samples(survey: &Survey, split: Split) -> Option<String> {
     let mean = labels.samples.iter().sum::<usize>() as f64 / part.samples.max(1) as f64;
     let without = plural(labels.without, "sample");
     Some(format!("{mean:.2} a sample, at most {}; {without} without", labels.most))
-}
-
-/// The samples with each label.
-fn labels(described: &Described<'_>, survey: &Survey) -> Option<Table<5>> {
-    let all = survey.part(Split::Train).samples;
-    let mut table =
-        Table::new([Right("index"), Left("label"), Right("train"), Right("share"), Right("test")]);
-    for label in &described.labels {
-        table.row([
-            label.index.to_string(),
-            label.label.unwrap_or_default().to_owned(),
-            grouped(label.train),
-            percent(label.train as f64 / all.max(1) as f64),
-            grouped(label.test),
-        ]);
-    }
-    (!described.labels.is_empty()).then(|| table.without_empty_columns())
 }
 
 /// The most frequent tokens of a text.

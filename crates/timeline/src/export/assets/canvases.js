@@ -27,14 +27,9 @@ class CanvasChart {
   }
 }
 
-let isScheduled = false;
+const frame = new Frame(() => drawAll());
 function redraw() {
-  if (isScheduled) return;
-  isScheduled = true;
-  requestAnimationFrame(() => {
-    isScheduled = false;
-    drawAll();
-  });
+  frame.request();
 }
 
 function drawAll() {

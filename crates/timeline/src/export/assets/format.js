@@ -1,4 +1,4 @@
-// Formats figures and makes elements. Text from the data is never parsed as HTML.
+// Formats figures, makes elements, and asks for frames. Text from the data is never parsed as HTML.
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
@@ -61,4 +61,20 @@ function above(values, value, length = values.length) {
     else high = middle;
   }
   return low;
+}
+
+// Draws in the next frame, once however often it is asked for.
+class Frame {
+  constructor(draw) {
+    Object.assign(this, { draw, isRequested: false });
+  }
+
+  request() {
+    if (this.isRequested) return;
+    this.isRequested = true;
+    requestAnimationFrame(() => {
+      this.isRequested = false;
+      this.draw();
+    });
+  }
 }

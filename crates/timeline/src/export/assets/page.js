@@ -80,14 +80,9 @@ function withEnd(xs) {
   return ended;
 }
 
-let isScheduled = false;
+const frame = new Frame(() => draw());
 function redraw() {
-  if (isScheduled) return;
-  isScheduled = true;
-  requestAnimationFrame(() => {
-    isScheduled = false;
-    draw();
-  });
+  frame.request();
 }
 
 function changed() {
@@ -95,14 +90,11 @@ function changed() {
   redraw();
 }
 
-let isTopScheduled = false;
+const topFrame = new Frame(() => {
+  if (scene && scene.layout) drawTop();
+});
 function redrawTop() {
-  if (isTopScheduled || isScheduled) return;
-  isTopScheduled = true;
-  requestAnimationFrame(() => {
-    isTopScheduled = false;
-    if (scene && scene.layout) drawTop();
-  });
+  if (!frame.isRequested) topFrame.request();
 }
 
 const table = new Table(timeline, choose);
