@@ -7,9 +7,9 @@ use std::{
 
 use oomph::burn::{self, module::Module, nn};
 use oomph::{
-    AnyTensor, Architecture, ConfigError, DataError, Generator, InputSpec, Key, Mode, ModelError, OpenContext,
-    OpenSource, Pass, Registry, Sample, SampleError, SampleSpec, Section, Source, Split, Stage, Stages,
-    Target, TargetSpec, Values,
+    AnyTensor, Architecture, ConfigError, DataError, Generator, InputSpec, Key, Mode, ModelError,
+    OpenContext, OpenSource, Pass, Registry, Sample, SampleError, SampleSpec, Section, Source, Split, Stage,
+    Stages, Target, TargetSpec, Values,
 };
 
 oomph::install_meter!();

@@ -8,8 +8,7 @@ use std::{
 use crate::RustFile;
 
 /// Folders from the root that git ignores, or that are not part of this repository.
-const IGNORED: [&str; 6] =
-    ["target", "runs", "profiles", "out-of-memory", "shared", "tests/downstream/target"];
+const IGNORED: [&str; 5] = ["target", "runs", "profiles", "out-of-memory", "shared"];
 /// Hidden folders of this repository; all others belong to other programs.
 const HIDDEN: [&str; 3] = [".cargo", ".ci", ".github"];
 

@@ -1,41 +1,13 @@
-//! oomph as a library, from outside: builds the crate in `tests/downstream`, which is no member of the workspace, and
-//! runs its commands.
+//! oomph as a library, from outside: runs the commands of a program that has its own model and data source.
 
 use std::{
-    fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Output},
-    sync::OnceLock,
 };
 
 use serde_json::Value;
 
-const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/downstream");
-
-/// The program, built once.
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(build)
-}
-
-/// Builds with the workspace's versions, profile and target folder, so that its dependencies are not built again.
-fn build() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    fs::copy(root.join("Cargo.lock"), Path::new(CRATE).join("Cargo.lock"))
-        .expect("the lock file can be copied");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is `target/tmp`");
-    let (profile, flag) =
-        if cfg!(debug_assertions) { ("debug", None) } else { ("release", Some("--release")) };
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--offline", "--quiet"])
-        .args(flag)
-        .current_dir(CRATE)
-        .env("CARGO_TARGET_DIR", target)
-        .output()
-        .expect("cargo can be started");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    target.join(profile).join("downstream")
-}
+const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/plane.toml");
 
 /// Runs a command of the program with its config, in an empty folder; gives what it says on standard output.
 fn run(folder: &Path, arguments: &[&str]) -> String {
@@ -46,8 +18,8 @@ fn run(folder: &Path, arguments: &[&str]) -> String {
 }
 
 fn start(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(program());
-    command.args(arguments).args(["--config", &format!("{CRATE}/plane.toml")]).current_dir(folder);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_downstream"));
+    command.args(arguments).args(["--config", CONFIG]).current_dir(folder);
     command.output().expect("the program can be started")
 }
 
