@@ -14,9 +14,10 @@ pub(crate) fn built(package: &str, name: &str) -> Result<PathBuf, Box<dyn Error>
     built_with(package, name, &[])
 }
 
-/// The same with further arguments for Cargo.
+/// The same with further arguments for Cargo. With `oomph` in the selection, all dependencies have the features that it asks
+/// for, and are not compiled again.
 pub(crate) fn built_with(package: &str, name: &str, more: &[&str]) -> Result<PathBuf, Box<dyn Error>> {
-    build(&[&["--package", package, "--bin", name], more].concat())?;
+    build(&[&["--package", "oomph", "--package", package, "--bin", name], more].concat())?;
     beside_xtask(name)
 }
 
