@@ -126,6 +126,12 @@ pub enum GroupError {
         /// The time limit.
         waited: Duration,
     },
+    /// All ranks had nothing more to do, and the MPI library waits for one of them.
+    #[error("MPI did not end all ranks within {waited:?}; one of them may hang")]
+    NotEnded {
+        /// The time limit.
+        waited: Duration,
+    },
     /// MPI can be initialised only once per process.
     #[error("MPI is already initialised in this process")]
     MpiInitialized,

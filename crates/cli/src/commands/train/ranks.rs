@@ -36,7 +36,11 @@ pub(super) fn run(
         return Err(CliError::Launcher { launched, found: group.world_size() });
     }
     match part(arguments, registry, &group, loaded) {
-        Ok(exit) => Ok(exit),
+        Ok(exit) => match group.close() {
+            Ok(()) => Ok(exit),
+            // MPI cannot end the other ranks any more. The launcher does, once this process fails.
+            Err(error) => Ok(report(&group, TrainError::from(error).into(), arguments.json)),
+        },
         Err(Failure::Agreed(None)) => Ok(Exit::Failure),
         // Reported before this process exits: the launcher ends all ranks once the first one fails.
         Err(Failure::Agreed(Some(error))) => Ok(report(&group, error, arguments.json)),

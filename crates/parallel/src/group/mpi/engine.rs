@@ -52,8 +52,8 @@ pub(super) struct Facts {
     pub(super) hosts: Hosts,
 }
 
-/// The thread has ended, or will do nothing more.
-pub(super) struct Closed;
+/// How the thread has ended. After an error it does nothing more.
+pub(super) type Closed = Result<(), GroupError>;
 
 const HEADERS: Tag = 1;
 const VALUES: Tag = 2;
@@ -104,7 +104,7 @@ pub(super) fn run(
     }
     drop(engine);
     drop(universe);
-    _ = closed.send(Closed);
+    _ = closed.send(Ok(()));
 }
 
 fn initialize() -> Result<Universe, GroupError> {
@@ -463,7 +463,7 @@ impl Engine {
             _ = told.send(());
         }
         if self.is_closing {
-            _ = self.closed.send(Closed);
+            _ = self.closed.send(Err(error.clone()));
         }
         loop {
             match self.backlog.pop_front().map_or_else(|| self.commands.recv(), Ok) {
@@ -471,7 +471,8 @@ impl Engine {
                 Ok(Command::Exchange(_, _, answer)) => _ = answer.send(Err(error.clone())),
                 Ok(Command::Abort(_, told)) => _ = told.send(()),
                 Ok(Command::Terminate(code)) => self.communicator.abort(code),
-                Ok(Command::Close { .. }) => _ = self.closed.send(Closed),
+                // Whoever asked for something since the failure has its error.
+                Ok(Command::Close { .. }) => _ = self.closed.send(Ok(())),
                 Err(_) => thread::park(),
             }
         }

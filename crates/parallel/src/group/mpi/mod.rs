@@ -20,7 +20,7 @@ const TELL: Duration = Duration::from_secs(2);
 
 /// A rank that is a process of an MPI job. Made by [`mpi_group`].
 ///
-/// Dropping it waits until all ranks dropped theirs, and finalises MPI. After an error it does not wait, since MPI could
+/// Dropping it closes it. After an error it does not wait, since MPI could
 /// block forever on a hanging rank. Open MPI's mpirun then ends the whole job, as it does for an exit code other than 0.
 /// [`terminate`](Self::terminate) ends the job under any launcher.
 #[derive(Debug)]
@@ -32,7 +32,9 @@ pub struct MpiGroup {
     commands: Sender<Command>,
     /// Receives a message when the group's thread has ended.
     closed: Mutex<Receiver<Closed>>,
+    timeout: Option<Duration>,
     has_finished: AtomicBool,
+    has_closed: AtomicBool,
 }
 
 /// Initialises MPI and makes a group of all processes of the job. It works once per process.
@@ -73,7 +75,9 @@ pub fn mpi_group(timeout: Option<Duration>) -> Result<MpiGroup, GroupError> {
         hosts,
         commands,
         closed: Mutex::new(closed),
+        timeout,
         has_finished: AtomicBool::new(false),
+        has_closed: AtomicBool::new(false),
     })
 }
 
@@ -94,7 +98,7 @@ impl MpiGroup {
     }
 
     /// Waits until all ranks have called it: they have nothing more to do. From then on a rank that is late hangs, and
-    /// dropping the group waits for it no longer than for a collective.
+    /// [`close`](Self::close) waits for it no longer than for a collective.
     ///
     /// # Errors
     /// As a collective.
@@ -102,6 +106,30 @@ impl MpiGroup {
         self.barrier()?;
         self.has_finished.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Waits until all ranks have closed their group, and finalises MPI. Collectives fail from then on. After an error the
+    /// process has to exit by itself: the MPI library may wait for a hanging rank for ever.
+    ///
+    /// # Errors
+    /// After [`finish`](Self::finish), if a rank does not come in time; [`GroupError::NotEnded`] if MPI itself waits for it.
+    pub fn close(&self) -> Result<(), GroupError> {
+        let has_finished = self.has_finished.load(Ordering::Relaxed);
+        if self.has_closed.swap(true, Ordering::Relaxed)
+            || self.commands.send(Command::Close { has_finished }).is_err()
+        {
+            return Ok(());
+        }
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.timeout.filter(|_| has_finished) {
+            // The thread takes up to once the timeout for the other ranks, and MPI may take it again.
+            Some(waited) => match closed.recv_timeout(2 * waited) {
+                Ok(closed) => closed,
+                Err(RecvTimeoutError::Timeout) => Err(GroupError::NotEnded { waited }),
+                Err(RecvTimeoutError::Disconnected) => Ok(()),
+            },
+            None => closed.recv().unwrap_or(Ok(())),
+        }
     }
 
     /// Ends every process of the job with `code`, hanging ones and this one included. Call it after the user has seen the
@@ -150,12 +178,7 @@ impl Drop for MpiGroup {
         if thread::panicking() {
             self.abort("it panicked");
         }
-        let has_finished = *self.has_finished.get_mut();
-        if self.commands.send(Command::Close { has_finished }).is_err() {
-            return;
-        }
-        let closed = self.closed.get_mut().unwrap_or_else(PoisonError::into_inner);
         // The thread no longer needs this process; it keeps the memory that MPI may still read.
-        _ = closed.recv();
+        _ = self.close();
     }
 }
