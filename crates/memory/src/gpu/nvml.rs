@@ -155,7 +155,7 @@ fn card(device: &Device<'_>, index: u32, uuid: String) -> Result<Card, Answer> {
         uuid,
         name: device.name()?,
         pci_bus_id: device.pci_info().ok().map(|pci| pci.bus_id),
-        minor: device.minor_number().ok(),
+        minor: minor(device),
         memory: memory(device),
         gpu_utilization_percent: utilization.as_ref().map(|it| it.gpu),
         memory_utilization_percent: utilization.as_ref().map(|it| it.memory),
@@ -166,6 +166,18 @@ fn card(device: &Device<'_>, index: u32, uuid: String) -> Result<Card, Answer> {
         mig_instances: if mig { instances(device) } else { Vec::new() },
         mig,
     })
+}
+
+/// The number of the card's device file, which Linux alone has.
+#[cfg(target_os = "linux")]
+fn minor(device: &Device<'_>) -> Option<u32> {
+    device.minor_number().ok()
+}
+
+/// The number of the card's device file, which Linux alone has.
+#[cfg(not(target_os = "linux"))]
+fn minor(_device: &Device<'_>) -> Option<u32> {
+    None
 }
 
 fn watts(milliwatts: u32) -> f64 {
