@@ -31,6 +31,41 @@ fn without_time(text: &str) -> String {
 }
 
 #[test]
+fn a_plan_says_what_auto_chooses_for_each_batch() {
+    let folder = Folder::new();
+    let arguments = ["plan", "synthetic-resnet50", "--batch", "2,32", "--gpu", "2GiB"];
+    let auto = [&arguments[..], &["--set", "memory.recompute=auto"]].concat();
+    let text = folder.oomph(&auto).success().stdout;
+    assert!(text.lines().next().is_some_and(|head| head.contains("· recompute auto ·")), "{text}");
+    assert!(text.contains("chosen by `auto`"), "{text}");
+    let plan = folder.oomph(&[&auto[..], &["--json"]].concat()).success().last_json();
+    let chosen = [0, 1].map(|at| plan["batches"][at]["auto"].as_str().unwrap().to_owned());
+    assert_eq!(chosen[0], "no recompute");
+    assert!(chosen[1].starts_with("recompute ") && text.contains(&chosen[1]), "{chosen:?}\n{text}");
+    let plain = folder.oomph(&arguments).success().stdout;
+    assert!(!plain.contains("auto"), "{plain}");
+}
+
+#[test]
+fn a_plan_says_where_there_are_fewer_samples() {
+    let folder = Folder::new();
+    let few = ["--set", "data.source=synthetic", "--set", "data.train_samples=100", "--gpu", "2GiB"];
+    let plan = |more: &[&str]| {
+        let arguments = [&["plan", "resnet", "--batch", "64,512"], &few[..], more].concat();
+        folder.oomph(&arguments).success().stdout
+    };
+    let text = plan(&[]);
+    let row =
+        |start: &str| text.lines().find(|line| line.trim_start().starts_with(start)).unwrap_or_default();
+    assert!(row("64 ").ends_with("fits") && row("512 ").ends_with("fits, of 100 samples"), "{text}");
+    // Without `--batch`, only batches that there are samples for.
+    let usual = folder.oomph(&[&["plan", "resnet", "--json"], &few[..]].concat()).success().last_json();
+    let usual: Vec<_> =
+        usual["batches"].as_array().unwrap().iter().map(|row| row["batch"].as_u64()).collect();
+    assert_eq!(usual, [1, 8, 32, 64].map(Some));
+}
+
+#[test]
 fn a_plan_as_json_adds_up() {
     let folder = Folder::new();
     let arguments = ["plan", "--config", "tiny.toml", "--batch", "4,64", "--gpu", "2GiB", "--json"];

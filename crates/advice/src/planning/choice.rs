@@ -3,7 +3,7 @@
 use std::{iter::once, ops::Range};
 
 use oomph_config::{MicroBatch, Recompute};
-use oomph_core::{Bytes, Phase, is_within};
+use oomph_core::{Bytes, Phase, grouped, is_within};
 use oomph_engine::{
     micro_batches::micro_batches,
     session::{
@@ -322,19 +322,46 @@ pub fn describe_policy(session: &Session, backend: Backend, limit_bytes: Option<
     describe_split(session, choose(session, key).ok().as_ref())
 }
 
+/// The memory policy in a few words, without what `auto` chooses: `bf16 · recompute auto`.
+pub fn describe_settings(session: &Session) -> String {
+    describe_split(session, None)
+}
+
+/// What `auto` chooses for a batch: `micro-batch 16 · recompute layer1.0`. `None` if nothing is `auto`, or if the batch cannot
+/// be split.
+pub fn describe_choice(session: &Session, key: SplitKey) -> Option<String> {
+    let memory = &session.config.memory;
+    let (of_micro_batch, of_recompute) =
+        (memory.micro_batch == Some(MicroBatch::Auto), memory.recompute == Recompute::Auto);
+    if !of_micro_batch && !of_recompute {
+        return None;
+    }
+    let split = choose(session, key).ok()?;
+    let micro_batch = of_micro_batch.then(|| format!("micro-batch {}", grouped(split.micro_batch as u64)));
+    let recompute = of_recompute.then(|| match names_of_recomputed(session, &split).as_slice() {
+        [] => "no recompute".to_owned(),
+        names => format!("recompute {}", names.join(", ")),
+    });
+    Some([micro_batch, recompute].into_iter().flatten().collect::<Vec<_>>().join(" · "))
+}
+
+/// The names of the stages that a split recomputes.
+fn names_of_recomputed<'a>(session: &'a Session, split: &StepSplit) -> Vec<&'a str> {
+    let stages = session.stages.iter().zip(&split.recompute);
+    stages.filter(|(_, chosen)| **chosen).map(|(name, _)| name.as_str()).collect()
+}
+
 /// The memory policy in a few words, with the split that `auto` chose.
 pub(super) fn describe_split(session: &Session, split: Option<&StepSplit>) -> String {
     let memory = &session.config.memory;
     let recompute = match &memory.recompute {
         Recompute::None => None,
         Recompute::Named(names) => Some(format!("recompute {}", names.join(", "))),
-        Recompute::Auto => {
-            let chosen = split.map(|split| split.recompute.as_slice()).unwrap_or_default();
-            let chosen = session.stages.iter().zip(chosen).filter(|(_, chosen)| **chosen);
-            let names: Vec<&str> = chosen.map(|(name, _)| name.as_str()).collect();
-            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            Some(format!("recompute auto: {names}"))
-        }
+        Recompute::Auto => Some(match split.map(|split| names_of_recomputed(session, split)).as_deref() {
+            None => "recompute auto".to_owned(),
+            Some([]) => "recompute auto: none".to_owned(),
+            Some(names) => format!("recompute auto: {}", names.join(", ")),
+        }),
         named => named.name().map(|name| format!("recompute {name}")),
     };
     // The caller shows the size of the micro-batch beside that of the batch.

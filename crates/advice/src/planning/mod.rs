@@ -13,7 +13,9 @@ mod one_device;
 mod options;
 mod splitter;
 
-pub use choice::{choose, describe_policy, eval_batch, micro_batch, micro_batch_of};
+pub use choice::{
+    choose, describe_choice, describe_policy, describe_settings, eval_batch, micro_batch, micro_batch_of,
+};
 pub use device_recording::STEPS;
 pub(crate) use devices::usual_splits;
 pub use devices::{PlannedCut, PlannedPart, plan_cut, plan_parts, planned_peak, planned_sum, split_stages};

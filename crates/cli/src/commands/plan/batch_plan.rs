@@ -1,13 +1,15 @@
 use std::{collections::BTreeSet, path::PathBuf, time::Instant};
 
 use oomph_advice::{
-    describe_policy,
     out_of_memory::{Advice, advise},
-    planning::{LargestBatch, PlanOptions, fits, largest_batch, micro_batch},
+    planning::{
+        LargestBatch, PlanOptions, describe_choice, describe_settings, fits, largest_batch, micro_batch,
+    },
     varied,
 };
 use oomph_config::Change;
 use oomph_core::{Bytes, Split};
+use oomph_engine::session::SplitKey;
 use oomph_timeline::{Split as Categories, Timeline};
 use serde::Serialize;
 
@@ -22,7 +24,7 @@ use crate::error::CliError;
 pub(super) struct BatchPlan {
     pub(super) model: String,
     pub(super) optimizer: String,
-    /// The memory policy in words.
+    /// The memory settings in words.
     pub(super) policy: String,
     device: String,
     /// How several devices share the work.
@@ -80,6 +82,9 @@ pub(super) struct PlannedBatch {
     pub(super) samples_per_device: usize,
     #[serde(flatten)]
     pub(super) planned: Option<PlannedPeak>,
+    /// What `auto` chooses, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) auto: Option<String>,
     /// Why the batch cannot be planned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refused: Option<String>,
@@ -108,7 +113,7 @@ pub(super) fn plan(planner: &Planner, arguments: &PlanArguments) -> Result<Batch
     Ok(BatchPlan {
         model: session.architecture.name().to_owned(),
         optimizer: planner.optimizer(),
-        policy: describe_policy(session, planner.backend, planner.limit_bytes),
+        policy: describe_settings(session),
         device: planner.names.join(","),
         strategy: session.config.device.sharing.name(),
         world_size: session.world_size(),
@@ -143,7 +148,8 @@ fn too_large(batches: &[PlannedBatch], of_config: usize) -> Option<usize> {
 }
 
 impl Planner {
-    /// The batches of `--batch`; else the config's batch, and usual ones that the model can be trained on.
+    /// The batches of `--batch`; else the config's batch, and usual ones that there are samples for and that the model can be
+    /// trained on.
     fn batches(&self, arguments: &PlanArguments) -> Result<Vec<PlannedBatch>, CliError> {
         if !arguments.batch.is_empty() {
             let asked: BTreeSet<usize> = arguments.batch.iter().map(|batch| *batch as usize).collect();
@@ -159,7 +165,10 @@ impl Planner {
         }
         let own = self.session.config.train.batch;
         let usual: BTreeSet<usize> = [1, 8, 64, 512, own].into();
-        let planned = usual.into_iter().map(|batch| (batch, self.batch(batch)));
+        let source = &self.session.source;
+        let are_there =
+            |batch: &usize| *batch == own || source.is_declared() || *batch <= source.len(Split::Train);
+        let planned = usual.into_iter().filter(are_there).map(|batch| (batch, self.batch(batch)));
         planned
             .filter(|(batch, planned)| *batch == own || planned.is_ok())
             .map(|(_, planned)| planned)
@@ -182,12 +191,14 @@ impl Planner {
             plan_seconds: start.elapsed().as_secs_f64(),
         };
         let samples_per_device = self.session.share_of(batch);
-        Ok(PlannedBatch { batch, samples_per_device, planned: Some(planned), refused: None })
+        let key = SplitKey { batch, backend: self.backend, limit_bytes: self.limit_bytes };
+        let auto = describe_choice(&self.session, key);
+        Ok(PlannedBatch { batch, samples_per_device, planned: Some(planned), auto, refused: None })
     }
 
     fn refused(&self, batch: usize, reason: String) -> PlannedBatch {
         let samples_per_device = self.session.share_of(batch);
-        PlannedBatch { batch, samples_per_device, planned: None, refused: Some(reason) }
+        PlannedBatch { batch, samples_per_device, planned: None, auto: None, refused: Some(reason) }
     }
 
     fn timeline(&self, batch: usize) -> Result<Timeline, CliError> {

@@ -20,6 +20,7 @@ pub(super) fn report(plan: &BatchPlan) -> String {
     let parts = [
         Some(head(plan)),
         Some(table(plan).within(stream::columns())),
+        chosen(plan),
         Some(largest(plan)),
         levers(plan),
         files(plan),
@@ -29,7 +30,8 @@ pub(super) fn report(plan: &BatchPlan) -> String {
 
 /// `resnet50 · image 3×224×224 · fp32 · sgd`, and the devices on a second line.
 fn head(plan: &BatchPlan) -> String {
-    let micro_batch = (plan.micro_batch < plan.text.share).then_some(plan.micro_batch);
+    let is_auto = plan.batches.iter().any(|batch| batch.auto.is_some());
+    let micro_batch = (plan.micro_batch < plan.text.share && !is_auto).then_some(plan.micro_batch);
     let micro_batch = micro_batch.map(|size| format!(" · micro-batch {}", grouped(size)));
     let what = format!(
         "{} · {} · {} · {}{}",
@@ -74,6 +76,15 @@ fn table(plan: &BatchPlan) -> Table<12> {
     if plan.world_size > 1 { table } else { table.without_column(1) }
 }
 
+/// What `auto` chooses for each batch.
+fn chosen(plan: &BatchPlan) -> Option<String> {
+    let mut table = Table::new([Right("batch"), Left("chosen by `auto`")]);
+    for batch in &plan.batches {
+        batch.auto.iter().for_each(|auto| table.row([grouped(batch.batch), auto.clone()]));
+    }
+    plan.batches.iter().any(|batch| batch.auto.is_some()).then(|| table.within(stream::columns()))
+}
+
 /// A batch that the model cannot be trained on.
 fn refused(batch: &PlannedBatch) -> [String; 12] {
     let mut row: [String; 12] = Default::default();
@@ -88,6 +99,10 @@ fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String
         bytes => bytes.to_string(),
     };
     let needed = planned.planned_reserved_bytes.unwrap_or(planned.planned_peak_bytes);
+    let mut verdict = verdict(planned.fits, plan.rules.margin, needed, plan.limit_bytes);
+    if !verdict.is_empty() && batch.batch > plan.text.train_samples && !plan.text.is_declared {
+        verdict += &format!(", of {} samples", grouped(plan.text.train_samples));
+    }
     [
         grouped(batch.batch),
         grouped(batch.samples_per_device),
@@ -100,7 +115,7 @@ fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String
         of(Category::Inputs),
         of(Category::Workspace),
         of(Category::Other),
-        verdict(planned.fits, plan.rules.margin, needed, plan.limit_bytes),
+        verdict,
     ]
 }
 
