@@ -170,6 +170,13 @@ fn a_range_test_suggests_a_rate_and_leaves_nothing() {
     // The proposed command trains the config that was tested.
     let told = folder.oomph(&["find-lr", "tiny.toml", "--steps", "80", "--set", "train.batch=64"]).success();
     assert!(told.stdout.contains("(`oomph train tiny.toml --set train.batch=64 --lr "), "{told}");
+    // With the devices and the limit that were typed.
+    let flags = ["--devices", "cpu", "--memory-limit", "1GiB"];
+    let told = folder.oomph(&[&["find-lr", "tiny.toml", "--steps", "80"], &flags[..]].concat()).success();
+    assert!(
+        told.stdout.contains("(`oomph train tiny.toml --devices cpu --memory-limit 1GiB --lr "),
+        "{told}"
+    );
     // A schedule and a patience of the config are no obstacle.
     folder.write(
         "cycle.toml",

@@ -64,11 +64,14 @@ impl ConfigArguments {
         self.layered(Sources::new(file), flags)
     }
 
-    /// `command` with these arguments as a user types them, the config by its name alone: `oomph train lstm --set train.batch=8`.
-    pub fn after(&self, command: &str) -> String {
+    /// `command` with these arguments and `flags` as a user types them, the config by its name alone:
+    /// `oomph train lstm --set train.batch=8 --devices cpu`.
+    pub fn after(&self, command: &str, flags: &[Flag<'_>]) -> String {
         let sets = self.sets.iter().flat_map(|set| ["--set".to_owned(), for_shell(set)]);
         let config = self.config.iter().map(|config| for_shell(config));
-        [command.to_owned()].into_iter().chain(config).chain(sets).collect::<Vec<_>>().join(" ")
+        let typed = flags.iter().filter_map(|flag| Some([flag.name.to_owned(), for_shell(flag.value?)]));
+        let words = [command.to_owned()].into_iter().chain(config).chain(sets).chain(typed.flatten());
+        words.collect::<Vec<_>>().join(" ")
     }
 
     /// The file of `--config`, else the default one.
@@ -155,7 +158,7 @@ impl ConfigArguments {
 }
 
 /// A word in single quotes, if a shell would read it otherwise.
-fn for_shell(word: &str) -> String {
+pub fn for_shell(word: &str) -> String {
     let is_plain = |char: char| char.is_alphanumeric() || "-_./=:,+@%".contains(char);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),

@@ -34,7 +34,7 @@ mod flags;
 mod seeds;
 
 pub use checkpoint::CheckpointArguments;
-pub use config::{ConfigArguments, NamedConfigArguments};
+pub use config::{ConfigArguments, NamedConfigArguments, for_shell};
 pub use error::ArgumentsError;
 pub use flags::{
     BatchArguments, DeviceArguments, Flag, StrategyArguments, TrainingArguments, WeightsArguments,

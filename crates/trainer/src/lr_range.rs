@@ -7,8 +7,11 @@ use crate::{Stop, StopReason};
 /// Shares of the running mean of the loss that a step keeps.
 const SMOOTHING: f64 = 0.9;
 
-/// The share of the fall of the loss that is done where the fall counts as begun.
-const BEGUN: f64 = 0.1;
+/// Steps after which the running mean has settled. Before, it is the mean of few batches.
+const SETTLED: usize = 10;
+
+/// A fall of so many standard deviations of the running mean is one, and no chance of the batches.
+const CLEAR: f64 = 6.0;
 
 /// A loss of so many times the lowest ends the test: larger rates only diverge further.
 const DIVERGED: f64 = 4.0;
@@ -67,17 +70,31 @@ impl LrRange {
         }
     }
 
-    /// The rate to train with: the middle, on a logarithmic scale, between the rate at which a tenth of the fall of the running
-    /// mean is done and the rate at which it is lowest. `None` where the loss falls nowhere.
+    /// The rate to train with: the one at which half of the fall of the running mean is done. `None` where the fall is not
+    /// clearly larger than what the differences between batches give by chance, or is done in one step.
     pub fn suggested(&self) -> Option<f64> {
-        let lowest = self.points.iter().min_by(|one, other| one.smoothed.total_cmp(&other.smoothed))?;
-        let before: Vec<_> = self.points.iter().take_while(|point| point.lr <= lowest.lr).collect();
-        let highest = before.iter().map(|point| point.smoothed).fold(f64::NEG_INFINITY, f64::max);
-        let fallen = highest - BEGUN * (highest - lowest.smoothed);
+        let settled = self.points.get(SETTLED..)?;
+        let least =
+            |one: &(usize, &LrPoint), other: &(usize, &LrPoint)| one.1.smoothed.total_cmp(&other.1.smoothed);
+        let (at, lowest) = settled.iter().enumerate().min_by(least)?;
+        let before = &settled[..at];
+        let highest = before.iter().map(|point| point.smoothed).fold(lowest.smoothed, f64::max);
+        let fall = highest - lowest.smoothed;
+        if fall <= CLEAR * noise(&self.points[..SETTLED + at]) {
+            return None;
+        }
         // From the lowest back, so that noise on the flat part before the fall does not count.
-        let begin = before.iter().rev().take_while(|point| point.smoothed < fallen).last()?;
-        (begin.lr < lowest.lr).then(|| (begin.lr * lowest.lr).sqrt())
+        let fallen = before.iter().rev().take_while(|point| point.smoothed < highest - fall / 2.0);
+        fallen.last().map(|point| point.lr)
     }
+}
+
+/// The standard deviation of the running mean that the differences between batches give, by those between neighbours: they have
+/// no trend in them ([von Neumann 1941](https://doi.org/10.1214/aoms/1177731677)).
+fn noise(points: &[LrPoint]) -> f64 {
+    let squares: Vec<f64> = points.windows(2).map(|pair| (pair[1].loss - pair[0].loss).powi(2)).collect();
+    let of_batches = (squares.iter().sum::<f64>() / squares.len().max(1) as f64 / 2.0).sqrt();
+    of_batches * ((1.0 - SMOOTHING) / (1.0 + SMOOTHING)).sqrt()
 }
 
 /// Observes the training of the test.
@@ -97,6 +114,8 @@ impl Observer for LrRange {
 
 #[cfg(test)]
 mod tests {
+    use oomph_core::{Generator, Key};
+
     use super::*;
 
     #[test]
@@ -130,6 +149,28 @@ mod tests {
         assert_eq!(test.suggested(), None);
         test.add(0.2, f64::NAN);
         assert_eq!((test.points().len(), stop.reason()), (9, Some(StopReason::Terminate)));
+    }
+
+    /// The suggestion for 100 rates from 1e-6 on whose loss falls by `fall` around 1e-2, plus noise between -1 and 1.
+    fn suggested(fall: f64, seed: u64) -> Option<f64> {
+        let mut test = LrRange::new(Stop::new());
+        let mut generator = Generator::at(Key::new(seed));
+        for step in 0..100 {
+            let exponent = -6.0 + 7.0 * f64::from(step) / 100.0;
+            let noise = f64::from(generator.uniform_in(-1.0, 1.0));
+            test.add(10f64.powf(exponent), 20.0 - fall / (1.0 + (-4.0 * (exponent + 2.0)).exp()) + noise);
+        }
+        test.suggested()
+    }
+
+    #[test]
+    fn noise_alone_suggests_nothing() {
+        let by_chance = (0..200).filter(|seed| suggested(0.0, *seed).is_some()).count();
+        assert!(by_chance <= 4, "{by_chance} of 200");
+        for seed in 0..200 {
+            let rate = suggested(6.0, seed).expect("a fall far above the noise");
+            assert!((1e-3..0.3).contains(&rate), "{rate} with the seed {seed}");
+        }
     }
 
     #[test]

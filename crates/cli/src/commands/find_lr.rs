@@ -19,8 +19,8 @@ use crate::{
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The test trains the model for some steps, and multiplies the learning rate by a constant factor at
-each. Nothing of the training stays. The suggested rate is in the middle of the stretch on which
-the loss falls; for a one-cycle schedule it is the highest rate.
+each. Nothing of the training stays. At the suggested rate, half of the fall of the loss is done;
+for a one-cycle schedule it is the highest rate.
 
 Examples:
   oomph find-lr
@@ -88,8 +88,10 @@ pub(crate) fn run(arguments: &FindLrArguments, registry: &Registry) -> Result<Ex
         Some(StopReason::Terminate) => return Ok(Exit::Terminated),
         None => {}
     }
-    let train = arguments.config.named().after("oomph train");
-    let found = FoundRate::new(&range, arguments.svg.as_deref(), train);
+    let [devices, limit] = arguments.device.flags();
+    let flags = [devices, limit, arguments.strategy.flag()];
+    let train = arguments.config.named().after("oomph train", &flags);
+    let found = FoundRate::new(&range, arguments.steps as usize, arguments.svg.as_deref(), train);
     if let Some(path) = &arguments.svg {
         let chart = lr_chart(range.points(), range.suggested());
         output::write_file(path, arguments.overwrite.existing(), |out| out.write_all(chart.as_bytes()))?;
