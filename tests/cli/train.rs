@@ -1,4 +1,7 @@
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 
@@ -48,6 +51,30 @@ fn quiet_says_nothing_of_what_goes_well() {
     let answer = folder.train(&["--quiet", "--resume", "--set", "train.batch=33"]);
     assert_eq!(answer.stdout, "");
     snapshot("train_quiet_error", &answer.stderr);
+}
+
+#[test]
+fn a_complete_run_that_is_resumed_shows_no_speed() {
+    let folder = Folder::new();
+    let first = folder.train(&[]).success();
+    assert!(first.stdout.contains("samples/s"), "{first}");
+    let again = folder.train(&["--resume"]).success();
+    assert!(again.stderr.contains("already at step 6 of 6"), "{again}");
+    assert!(!again.stdout.contains("samples/s"), "{again}");
+}
+
+#[test]
+fn a_run_beyond_the_end_is_refused_and_stays_as_it_is() {
+    let folder = Folder::new();
+    folder.train(&[]).success();
+    let before = folder.read("run/metrics.jsonl");
+    for resume in [&["--resume"][..], &["--resume", "run"]] {
+        let answer = folder.train(&[resume, &["--quiet", "--steps", "4"]].concat());
+        let says = "error: `run` is at step 6, beyond the 4 steps of this training\n\n\
+                    hint: raise `train.epochs` or `train.steps`, or resume from an earlier checkpoint\n";
+        assert_eq!((answer.code, answer.stderr.as_str()), (Some(1), says));
+    }
+    assert_eq!(folder.read("run/metrics.jsonl"), before);
 }
 
 #[test]
@@ -159,7 +186,9 @@ fn a_run_directory_is_held_by_one_process() {
     snapshot("train_in_use", &without_numbers(&answer.stderr));
     drop(running);
     // The system releases the lock of a killed process.
-    folder.train(&["--resume"]).success();
+    let latest = fs::read_link(folder.at("run/checkpoints/latest")).expect("a link");
+    let step: usize = latest.to_string_lossy().trim_start_matches("step-").parse().expect("a step");
+    folder.train(&["--resume", "--steps", &(step + 1).to_string()]).success();
 }
 
 #[test]

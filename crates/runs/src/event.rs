@@ -316,8 +316,11 @@ pub struct Done {
     pub best_step: Option<usize>,
     /// Samples per second over all steps of this process, without evaluation and saving.
     pub samples_per_second: f64,
-    /// The peak in use on the device.
+    /// The peak in use on the device. On a GPU, the highest reading between steps.
     pub peak_in_use_bytes: Bytes,
+    /// The most bytes that a GPU was found to have reserved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_reserved_bytes: Option<Bytes>,
     /// Metrics of each device, if this process has several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceMetrics>,

@@ -113,6 +113,8 @@ pub(crate) struct Gauge {
     highest: Bytes,
     /// Reserved bytes of a GPU at the last look. A failed GPU cannot be read again.
     pub(crate) reserved_bytes: Option<Bytes>,
+    /// The most of them.
+    pub(crate) peak_reserved_bytes: Option<Bytes>,
 }
 
 /// One look at a [`Gauge`].
@@ -126,7 +128,8 @@ pub(crate) struct Gauged {
 
 impl Gauge {
     pub(crate) fn new(device: &Device, devices: usize) -> Self {
-        Self { device: device.clone(), devices, highest: Bytes::default(), reserved_bytes: None }
+        let highest = Bytes::default();
+        Self { device: device.clone(), devices, highest, reserved_bytes: None, peak_reserved_bytes: None }
     }
 
     pub(crate) fn look(&mut self) -> Gauged {
@@ -140,6 +143,7 @@ impl Gauge {
         };
         self.highest = self.highest.max(reading.in_use_bytes);
         self.reserved_bytes = Some(reading.reserved_bytes);
+        self.peak_reserved_bytes = self.peak_reserved_bytes.max(self.reserved_bytes);
         Gauged { in_use_bytes: reading.in_use_bytes, peak_in_use_bytes: self.highest, pools }
     }
 }

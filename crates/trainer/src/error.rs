@@ -53,6 +53,16 @@ pub enum TrainError {
         /// The model of the configuration.
         now: String,
     },
+    /// A checkpoint is resumed that is beyond the end of the training.
+    #[error("`{}` is at step {done}, beyond the {steps} steps of this training", run.display())]
+    BeyondEnd {
+        /// The run or checkpoint.
+        run: PathBuf,
+        /// The step of the checkpoint.
+        done: usize,
+        /// All steps of the training.
+        steps: usize,
+    },
     /// A step, an evaluation or a plan needs more memory than the device may use.
     #[error(transparent)]
     OutOfMemory(#[from] Box<OutOfMemory>),
@@ -250,6 +260,9 @@ impl TrainError {
                 "`oomph train --resume {}` continues it with its own config",
                 printable(run.display())
             )),
+            Self::BeyondEnd { .. } => {
+                Some("raise `train.epochs` or `train.steps`, or resume from an earlier checkpoint".into())
+            }
             Self::NotMeasured { .. } => Some("`--set \"train.best=eval loss\"` goes by the loss".into()),
             Self::PredictionsOnRanks { .. } => Some(
                 "`device.strategy = \"dp\"`, `\"model\"` and `\"pipeline\"` evaluate in one process".into(),

@@ -68,6 +68,7 @@ impl StartPoint {
         match &found {
             Some(found) => {
                 refuse_other_model(&found.checkpoint, &differences)?;
+                refuse_beyond_end(session, &found.checkpoint)?;
                 warnings.extend(found.warnings());
                 warnings.extend(changes(session, &differences));
                 warnings.extend(data_changes(session, &source, &found.checkpoint)?);
@@ -181,6 +182,16 @@ fn refuse_other_model(checkpoint: &Checkpoint, differences: &[Difference]) -> Re
         }
         None => Ok(()),
     }
+}
+
+/// Refuses to continue a training that is beyond its end: the run would be recorded as complete, and is not.
+fn refuse_beyond_end(session: &Session, checkpoint: &Checkpoint) -> Result<(), TrainError> {
+    let (done, steps) = (checkpoint.progress().step, steps(session));
+    if done <= steps {
+        return Ok(());
+    }
+    let run = checkpoint.run_directory().unwrap_or_else(|| checkpoint.path().to_owned());
+    Err(TrainError::BeyondEnd { run, done, steps })
 }
 
 /// Warns of settings that changed since the checkpoint. `run.*` does not matter.

@@ -124,10 +124,13 @@ pub(super) fn figures(metrics: &StepMetrics, between: &str) -> String {
     let skipped = metrics.skipped_steps.filter(|skipped| *skipped > 0);
     let skipped = skipped.map(|skipped| format!("{} skipped", plural(skipped, "step")));
     let speed = Some(format!("{} samples/s", rate(metrics.samples_per_second)));
-    let memory = if oomph_memory::is_installed() {
-        format!("in use {}{between}peak {}", metrics.in_use_bytes, metrics.peak_in_use_bytes)
-    } else {
-        format!("memory {}", measured(metrics.in_use_bytes))
+    let memory = match metrics.reserved_bytes {
+        // Between steps a GPU has little in use. What it has reserved is what the steps needed.
+        Some(reserved) => format!("in use {}{between}reserved {reserved}", metrics.in_use_bytes),
+        None if oomph_memory::is_installed() => {
+            format!("in use {}{between}peak {}", metrics.in_use_bytes, metrics.peak_in_use_bytes)
+        }
+        None => format!("memory {}", measured(metrics.in_use_bytes)),
     };
     [loss, accuracy, norm, scale, skipped, speed, Some(memory)]
         .into_iter()
@@ -207,5 +210,7 @@ mod tests {
             ..metrics(None, None)
         };
         check(with_norm, "loss 0.5000, gradient norm 2.5000, 200 samples/s");
+        let on_gpu = StepMetrics { reserved_bytes: Some(Bytes::new(3 << 20)), ..metrics(None, None) };
+        check(on_gpu, "loss 0.5000, 200 samples/s, in use 1 B, reserved 3.00 MiB");
     }
 }

@@ -171,6 +171,7 @@ impl Training<'_> {
             best_step: best.best_step,
             samples_per_second: self.clock.stopwatch.total(),
             peak_in_use_bytes: self.memory.gauge.look().peak_in_use_bytes,
+            peak_reserved_bytes: self.memory.gauge.peak_reserved_bytes,
             devices: device_metrics(self.session, &self.driver.stepper),
             skipped_samples: self.skipped.samples,
             skipped_steps: self.skipped_steps(),

@@ -42,8 +42,14 @@ pub(super) fn report(done: &Done, session: &Session) -> String {
         (&best_name, best),
         ("unreadable", skipped),
         ("skipped", overflowed),
-        ("speed", Some(format!("{} samples/s", rate(done.samples_per_second)))),
-        ("peak in use", Some(measured(done.peak_in_use_bytes))),
+        // A resumed run that was complete takes no step.
+        (
+            "speed",
+            (done.samples_per_second > 0.0).then(|| format!("{} samples/s", rate(done.samples_per_second))),
+        ),
+        // Between steps a GPU has little in use. What it has reserved is what the steps needed.
+        ("peak in use", done.peak_reserved_bytes.is_none().then(|| measured(done.peak_in_use_bytes))),
+        ("peak reserved", done.peak_reserved_bytes.map(|bytes| bytes.to_string())),
         ("time", Some(elapsed(done.seconds))),
         ("run directory", Some(done.run_dir.display().to_string())),
         ("checkpoint", Some(done.checkpoint.display().to_string())),
