@@ -49,7 +49,10 @@ fn a_named_file_replaces_a_file_on_request_and_nothing_else_ever() {
         let refused = write(&["exists"]);
         assert_eq!(
             (refused.code, refused.stderr.as_str()),
-            (Some(1), "error: `exists` already exists\n\nhint: `--force` overwrites it\n"),
+            (
+                Some(1),
+                "error: `exists` already exists\n\nhint: `--force` overwrites it; or choose another path\n"
+            ),
             "{writer:?}"
         );
         assert_eq!(folder.read("exists"), b"theirs", "{writer:?}");

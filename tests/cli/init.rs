@@ -166,6 +166,18 @@ fn the_batch_fits_the_gpu() {
 }
 
 #[test]
+fn the_next_steps_are_for_the_gpu() {
+    let folder = Folder::new();
+    cats_and_dogs(&folder);
+    let arguments = ["init", "photos", "--gpu", "RTX 3060 12GB", "--to", "my photos.toml", "--yes"];
+    let answer = folder.oomph(&arguments).success();
+    assert!(answer.stdout.contains("oomph plan 'my photos.toml' --gpu 'RTX 3060 12GB'\n"), "{answer}");
+    assert!(answer.stdout.contains("cuda:0: train with a build that has the feature `cuda`"), "{answer}");
+    let plan = ["plan", "my photos.toml", "--gpu", "RTX 3060 12GB"];
+    assert!(folder.oomph(&plan).success().stdout.contains("fits"));
+}
+
+#[test]
 fn a_config_is_never_replaced_unasked() {
     let folder = Folder::new();
     cats_and_dogs(&folder);

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 const IMAGE: InputSpec = InputSpec::Image { channels: 3, height: 34, width: 32 };
 const CLASSES: TargetSpec = TargetSpec::Class { count: 7 };
+const LABELS: TargetSpec = TargetSpec::Labels { count: 4 };
 
 /// A model with the inputs that it is given.
 struct Case {
@@ -57,6 +58,10 @@ fn cases() -> Vec<Case> {
         inputs: vec![vec![2, 3, 34, 32], vec![1, 3, 34, 32]],
         ..sequences("lstm-rows", "hidden = 6", CLASSES)
     };
+    let labels = Case {
+        spec: SampleSpec { input: IMAGE, target: LABELS },
+        ..images("resnet18-labels", "name = 'resnet18'\nwidth = 4")
+    };
     vec![
         images("resnet18-standard", "name = 'resnet18'\nwidth = 8"),
         images("resnet18-small", "name = 'resnet18'\nstem = 'small'\nwidth = 4"),
@@ -67,7 +72,9 @@ fn cases() -> Vec<Case> {
         sequences("lstm", "hidden = 6", CLASSES),
         sequences("lstm-3-layers", "hidden = 6\nlayers = 3\ndropout = 0.5", CLASSES),
         sequences("lstm-values", "hidden = 6", TargetSpec::Values { features: 2 }),
+        sequences("lstm-labels", "hidden = 6", LABELS),
         rows,
+        labels,
         texts("lm", "hidden = 6\nembedding = 4\nlayers = 2\ndropout = 0.3"),
         texts("lm-tied", "hidden = 6\ntied = true"),
     ]
@@ -150,6 +157,7 @@ fn onnx_runtime_computes_the_same_outputs() {
         json!([["tokens", ["batch", "time"]], ["logits", ["batch", "time", 11]]])
     );
     assert_eq!(results["lstm-values"]["ports"][1][0], "values");
+    assert_eq!(results["resnet18-labels"]["ports"][1], json!(["logits", ["batch", 4]]));
 }
 
 #[test]

@@ -342,7 +342,7 @@ impl CliError {
                 "`--resume` continues the runs of all seeds; `--set run.directory=runs/NAME` names new ones".into(),
             ),
             Self::SeedsOfOneRun { .. } => Some("`--resume` without a run continues all of them".into()),
-            Self::FileExists { .. } => Some("`--force` overwrites it".into()),
+            Self::FileExists { .. } => Some("`--force` overwrites it; or choose another path".into()),
             Self::NotAFile { .. } | Self::InCheckpoint { .. } => Some("choose another path".into()),
             Self::UnsupportedInput { takes_text: true, .. } | Self::NothingToPredict { takes_text: true } => {
                 Some("`--prompt` gives a language model a text to continue".into())

@@ -369,7 +369,10 @@ fn not_found_hint(name: &str, embedded: &[String]) -> String {
         return "give the path of a TOML file".to_owned();
     }
     let known = listed(embedded, "and");
-    match nearest(name, embedded.iter().flat_map(|known| [known.as_str(), known.trim_end_matches(".toml")])) {
+    // `configs/resnet.toml` is a path in a clone alone.
+    let in_folder = name.rsplit_once('/').map(|(_, file)| embedded.iter().find(|known| *known == file));
+    let names = || embedded.iter().flat_map(|known| [known.as_str(), known.trim_end_matches(".toml")]);
+    match in_folder.map_or_else(|| nearest(name, names()), |known| known.map(String::as_str)) {
         Some(meant) => format!("did you mean `{meant}`? the built-in configs are {known}"),
         None => format!(
             "give the path of a TOML file or the name of a built-in config; the built-in configs are {known}"

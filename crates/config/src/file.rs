@@ -263,6 +263,11 @@ mod tests {
             error("resent").hint().unwrap(),
             @"did you mean `resnet`? the built-in configs are `resnet.toml` and `lstm.toml`"
         );
+        // A path in a clone, where there is none.
+        insta::assert_snapshot!(
+            error("configs/lstm.toml").hint().unwrap(),
+            @"did you mean `lstm.toml`? the built-in configs are `resnet.toml` and `lstm.toml`"
+        );
         insta::assert_snapshot!(
             error("vgg").hint().unwrap(),
             @"give the path of a TOML file or the name of a built-in config; the built-in configs are `resnet.toml` and `lstm.toml`"

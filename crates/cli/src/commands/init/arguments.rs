@@ -49,6 +49,11 @@ pub(crate) struct InitArguments {
 }
 
 impl InitArguments {
+    /// The GPU as typed.
+    pub(super) fn gpu(&self) -> Option<&str> {
+        self.gpu.as_deref()
+    }
+
     /// Whether questions may be asked.
     pub(super) fn may_ask(&self) -> bool {
         !self.yes && !self.json

@@ -4,8 +4,10 @@ mod arguments;
 
 use std::path::PathBuf;
 
+use oomph_arguments::for_shell;
 use oomph_core::Bytes;
 use oomph_data::detect::detect;
+use oomph_doctor::HAS_CUDA;
 use oomph_proposal::{Facts, FittingBatch, Proposal, Wishes, config_text, refuse_classes_here};
 use oomph_terminal::questions::Questions;
 use oomph_trainer::Registry;
@@ -37,7 +39,7 @@ pub(crate) fn run(arguments: &InitArguments, registry: &Registry) -> Result<Exit
     let text = config_text(&proposal, &name, &fitting);
     write_file(&file, arguments.overwrite.existing(), |out| out.write_all(text.as_bytes()))?;
     let initialised = Initialised::new(file, &proposal, &fitting);
-    output::show(arguments.json, &initialised, || initialised.report(&proposal))
+    output::show(arguments.json, &initialised, || initialised.report(&proposal, arguments.gpu()))
 }
 
 /// The written config, as JSON.
@@ -72,19 +74,25 @@ impl<'a> Initialised<'a> {
         }
     }
 
-    fn report(&self, proposal: &Proposal) -> String {
+    /// `gpu` is the value of `--gpu`.
+    fn report(&self, proposal: &Proposal, gpu: Option<&str>) -> String {
         let [train, test] = [self.train_samples, self.test_samples].map(grouped);
         let memory = self.planned_peak_bytes.zip(self.limit_bytes);
         let memory = memory.map(|(peak, limit)| format!(", a planned peak of {peak} of {limit}"));
         let file = self.path.display();
+        let typed = for_shell(&file.to_string());
+        let on_gpu = gpu.map(|gpu| format!(" --gpu {}", for_shell(gpu))).unwrap_or_default();
+        let lacks_cuda = gpu.is_some() && !HAS_CUDA;
+        let device = "cuda:0: train with a build that has the feature `cuda`, or add `--devices cpu`";
         let rows = [
             ("config", Some(file.to_string())),
             ("data", Some(format!("{}; {train} samples to train on, {test} held out", self.found))),
             ("model", Some(format!("{} on {}", self.model, proposal.input()))),
             ("batch", Some(format!("{}{}", self.batch, memory.unwrap_or_default()))),
-            ("next", Some(format!("oomph data {file}"))),
-            ("", Some(format!("oomph plan {file}"))),
-            ("", Some(format!("oomph train {file}"))),
+            ("device", lacks_cuda.then(|| device.to_owned())),
+            ("next", Some(format!("oomph data {typed}"))),
+            ("", Some(format!("oomph plan {typed}{on_gpu}"))),
+            ("", Some(format!("oomph train {typed}"))),
         ];
         pairs(rows)
     }
