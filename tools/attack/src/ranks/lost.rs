@@ -93,10 +93,6 @@ fn killed(training: &Training<'_>, job: Job, case: &mut Case, moment: &str) -> V
             let words = format!("it ended with {} by itself: {}", ended(&answer), words(&answer));
             return Err(Trouble::Harm(words));
         }
-        // It then hangs before it names the rank: see `ends_within`.
-        if answer.status.is_none() {
-            return Ok(Verdict::new(ended(&answer), training.goes_on()?));
-        }
         let errors = answer.errors();
         if !(errors.contains(&format!("process rank {rank} with PID")) && errors.contains("signal 9")) {
             let words = format!("nothing names the rank that was killed: {}", words(&answer));
