@@ -4,8 +4,8 @@
     python3 tools/augment_photos.py target/release/oomph --data ../shared/data/cifar10-mini --folder /tmp/photos --save
 
 A third recipe trains as long as the first without its augmentation, which tells apart what length and augmentation give.
-Some trainings run at a time. Trainings that are done stay in the folder and are not repeated. The tool
-fails where the recipe gains less than 3 points.
+Some trainings run at a time. Trainings that are done stay in the folder and are not repeated. The tool fails where the recipe
+gains less than 3 points.
 """
 
 import argparse

@@ -3,9 +3,9 @@
 
     python3 tools/lr_grid.py target/release/oomph --folder /tmp/lr --save
 
-Each rate trains a shipped config to its end, with the seeds 0, 1 and 2. Some trainings run at a time, each with one
-thread. The suggestion is that of the same seed. The tool fails where the mean held-out accuracy of the suggested rates is more than 2 points below that of the best rate of
-the grid. Trainings that are done stay in the folder.
+Each rate trains a shipped config to its end, with the seeds 0, 1 and 2. Some trainings run at a time, each with one thread. The
+suggestion is that of the same seed. The tool fails where there is none, or where the mean held-out accuracy of the suggested rates
+is more than 2 points below that of the best rate of the grid. Trainings that are done stay in the folder.
 """
 
 import argparse
@@ -72,6 +72,8 @@ def main():
     failed = False
     for config, name in CONFIGS.items():
         suggested = [program.json("find-lr", config, "--set", f"train.seed={seed}")["suggested"] for seed in SEEDS]
+        if None in suggested:
+            sys.exit(f"{name}: `find-lr` suggests no rate with one of the seeds {SEEDS}")
         rates = {f"{lr:g}": [lr] * len(SEEDS) for lr in GRID}
         of_find_lr = f"suggested: {', '.join(f'{lr:g}' for lr in suggested)}"
         rates[of_find_lr] = suggested

@@ -101,7 +101,7 @@ const TOOLS: [Tool; 16] = [
     Tool {
         name: "attack",
         arguments: "[NAME …] [--long] [--cases N] [--seed N] [--only WORD] [--save]",
-        summary: "kills, starves and misleads oomph, and checks what it leaves (7 min; `--long` 75 min)",
+        summary: "kills, starves and misleads oomph, and checks what it leaves (12 min; `--long` 75 min)",
         run: attack::run,
     },
     Tool {

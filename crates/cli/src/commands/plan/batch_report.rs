@@ -30,8 +30,7 @@ pub(super) fn report(plan: &BatchPlan) -> String {
 
 /// `resnet50 · image 3×224×224 · fp32 · sgd`, and the devices on a second line.
 fn head(plan: &BatchPlan) -> String {
-    let is_auto = plan.batches.iter().any(|batch| batch.auto.is_some());
-    let micro_batch = (plan.micro_batch < plan.text.share && !is_auto).then_some(plan.micro_batch);
+    let micro_batch = (plan.micro_batch < plan.text.share && !has_auto(plan)).then_some(plan.micro_batch);
     let micro_batch = micro_batch.map(|size| format!(" · micro-batch {}", grouped(size)));
     let what = format!(
         "{} · {} · {} · {}{}",
@@ -82,7 +81,12 @@ fn chosen(plan: &BatchPlan) -> Option<String> {
     for batch in &plan.batches {
         batch.auto.iter().for_each(|auto| table.row([grouped(batch.batch), auto.clone()]));
     }
-    plan.batches.iter().any(|batch| batch.auto.is_some()).then(|| table.within(stream::columns()))
+    has_auto(plan).then(|| table.within(stream::columns()))
+}
+
+/// Whether `auto` chooses something for a batch.
+fn has_auto(plan: &BatchPlan) -> bool {
+    plan.batches.iter().any(|batch| batch.auto.is_some())
 }
 
 /// A batch that the model cannot be trained on.
