@@ -41,6 +41,8 @@ use crate::{arguments::Arguments, error::CliError, exit::Exit};
 /// Call it as the only statement of `main`. It replaces the panic hook. While it trains, it handles SIGINT, SIGTERM,
 /// SIGUSR1 and SIGUSR2.
 pub fn run(registry: Registry) -> ExitCode {
+    #[cfg(unix)]
+    refusal::require_memory_to_start();
     bug::record_panics();
     signals::survive_file_limit();
     #[cfg(unix)]
