@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::PathBuf, process::Command};
 
-use oomph_test_support::{Missing, skip};
+use oomph_test_support::{Missing, browse_with, has_module, skip};
 use serde_json::{Value, json};
 
 use crate::support::Folder;
@@ -138,5 +138,21 @@ fn mlflow_reads_what_the_log_has() {
         let points: Vec<_> =
             points.iter().map(|it| (it[0].as_u64().unwrap() as usize, it[1].as_f64().unwrap())).collect();
         assert_eq!(points, logged(&folder, event, field), "{tag}");
+    }
+}
+
+#[test]
+fn the_ui_of_mlflow_shows_the_runs_and_their_curves() {
+    let folder = Folder::new();
+    for seed in ["1", "2"] {
+        let words = ["--quiet", "--seed", seed, "--set", "run.mlflow=true"];
+        folder.train(&[&words[..], &["--set", &format!("run.directory=run{seed}")]].concat()).success();
+    }
+    match env::var_os("OOMPH_MLFLOW_PYTHON") {
+        // What the UI needs and `mlflow-skinny` lacks.
+        Some(python) if has_module(&python, "flask") => {
+            browse_with(python, "mlflow_ui_check.py", [folder.at("mlruns")]);
+        }
+        _ => skip(Missing::MlflowUi),
     }
 }

@@ -1,4 +1,4 @@
-//! Reports tests that skip because this machine lacks something.
+//! Runs other programs for tests, and reports tests that skip because this machine lacks something.
 //!
 //! A test calls [`skip`] and returns. The line bypasses the capture of the test harness, so that a green run cannot
 //! hide it. Where `OOMPH_SKIPS` names a file, `skip` appends the line there as well. `.ci/run` reads that file and
@@ -13,7 +13,9 @@
 //! }
 //! ```
 //!
-//! It does not look for programs. Each test knows how to find its own.
+//! [`browse`] and its neighbours find Python and a browser, and skip where they are missing.
+
+mod programs;
 
 use std::{
     env,
@@ -22,6 +24,8 @@ use std::{
     path::Path,
     thread,
 };
+
+pub use programs::{browse, browse_with, has_module, output, python, python_with_torch, tool, works};
 
 /// What a test needs and this machine lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub enum Missing {
     Optuna,
     /// A Python with MLflow.
     Mlflow,
+    /// A Python with all of MLflow. `mlflow-skinny` has no UI.
+    MlflowUi,
     /// A Python with ONNX and its runtime.
     Onnx,
     /// The photos of `../shared/data`.
@@ -61,6 +67,7 @@ impl Missing {
             Self::Python => "Python 3 is not installed",
             Self::PyTorch => "no Python has PyTorch; `OOMPH_TORCH_PYTHON` names one",
             Self::Mlflow => "no Python has MLflow; `OOMPH_MLFLOW_PYTHON` names one",
+            Self::MlflowUi => "no Python has all of MLflow; `OOMPH_MLFLOW_PYTHON` names one",
             Self::Onnx => "no Python has ONNX Runtime; `OOMPH_ONNX_PYTHON` names one",
             Self::Optuna => "no Python has Optuna; `OOMPH_OPTUNA_PYTHON` names one",
             Self::Photos => "the photos are not in `../shared/data`",

@@ -1,20 +1,15 @@
 //! The pages in a browser.
 
-use std::{env, fs, path::PathBuf, process::Command};
+use std::{ffi::OsString, fs, path::PathBuf};
 
 use oomph_core::Bytes;
-use oomph_test_support::{Missing, skip};
+use oomph_test_support::browse;
 use oomph_timeline::{
     Category, Origin, SpanKind, Split, Timeline, Track, TrackKind, TrackSpan,
     export::{self, Comparison, ComparisonRow},
 };
 
-use crate::{
-    file, hostile,
-    programs::{output, python, tool, works},
-    training::Training,
-    written,
-};
+use crate::{file, hostile, training::Training, written};
 
 fn page(name: &str, timeline: &Timeline, overlay: Option<&Timeline>) -> PathBuf {
     let path = file(name);
@@ -88,7 +83,6 @@ fn the_pages_work_in_a_browser() {
     let nothing = Timeline { times: Vec::new(), blocks: Vec::new(), spans: Vec::new(), ..small.clone() };
     let moment = Timeline { times: vec![0], spans: Vec::new(), ..small.clone() };
     let bare = [page("nothing.html", &nothing, Some(&nothing)), page("moment.html", &moment, Some(&nothing))];
-    let bare = bare.iter().map(|path| format!("--open={}", path.display()));
     let devices = [0, 1, 2].map(|index| on_device(index, &small));
     let several = export::Page::new(&devices[0]).with_overlay(&plan);
     let several = several.and(&devices[1], Some(&plan)).and(&devices[2], None);
@@ -97,25 +91,8 @@ fn the_pages_work_in_a_browser() {
     let chart = file("comparison.html");
     fs::write(&chart, written(|out| export::chart(&comparison(), out))).unwrap();
 
-    let Some(python) = python() else { return skip(Missing::Python) };
-    let driver = env::var_os("OOMPH_CHROMEDRIVER").unwrap_or_else(|| "chromedriver".into());
-    if !works(Command::new(driver).arg("--version")) {
-        return skip(Missing::Browser);
-    }
-    if !["chromium", "chromium-browser", "google-chrome"]
-        .iter()
-        .any(|it| works(Command::new(it).arg("--version")))
-    {
-        return skip(Missing::Browser);
-    }
-    output(
-        Command::new(python)
-            .arg(tool("browser_check.py"))
-            .args(pages)
-            .args(bare)
-            .arg("--devices")
-            .arg(several_path)
-            .arg("--chart")
-            .arg(chart),
-    );
+    let named =
+        [("--open", &bare[0]), ("--open", &bare[1]), ("--devices", &several_path), ("--chart", &chart)];
+    let named = named.into_iter().flat_map(|(flag, path)| [flag.into(), path.into()]);
+    browse("browser_check.py", pages.into_iter().map(OsString::from).chain(named));
 }

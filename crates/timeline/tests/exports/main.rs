@@ -2,7 +2,6 @@
 //! a program its test reports a skip.
 
 mod browser;
-mod programs;
 mod pytorch;
 mod training;
 

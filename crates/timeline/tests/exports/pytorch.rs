@@ -2,15 +2,10 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use oomph_test_support::{Missing, skip};
+use oomph_test_support::{Missing, output, python, python_with_torch, skip, tool};
 use oomph_timeline::{Origin, Timeline, export};
 
-use crate::{
-    file, hostile,
-    programs::{output, python, python_with_torch, tool},
-    training::Training,
-    written,
-};
+use crate::{file, hostile, training::Training, written};
 
 fn snapshot(name: &str, timeline: &Timeline) -> PathBuf {
     let path = file(name);
