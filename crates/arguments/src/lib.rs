@@ -4,6 +4,7 @@
 //! - [`CheckpointArguments`]: a trained model, by a run directory or a checkpoint.
 //! - [`BatchArguments`], [`DeviceArguments`], [`StrategyArguments`], [`TrainingArguments`], [`WeightsArguments`]: flags
 //!   that each set a key.
+//! - [`count`]: a parser of counts; [`WrongValue`]: what is wrong with a value.
 //! - [`Seeds`]: the seeds of `train --seeds`.
 //!
 //! ```
@@ -29,14 +30,18 @@
 mod checkpoint;
 mod config;
 mod configs;
+mod count;
 mod error;
 mod flags;
 mod seeds;
+mod wrong_value;
 
 pub use checkpoint::CheckpointArguments;
 pub use config::{ConfigArguments, NamedConfigArguments, for_shell};
+pub use count::{MOST_SAMPLES, count};
 pub use error::ArgumentsError;
 pub use flags::{
     BatchArguments, DeviceArguments, Flag, StrategyArguments, TrainingArguments, WeightsArguments,
 };
 pub use seeds::Seeds;
+pub use wrong_value::WrongValue;

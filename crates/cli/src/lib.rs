@@ -26,6 +26,7 @@ use std::{
 };
 
 use console::{colors_enabled, colors_enabled_stderr};
+use oomph_arguments::WrongValue;
 #[cfg(unix)]
 use oomph_command::refusal;
 use oomph_command::{bug, card, error, exit, failure, output, probe, ranks, signals, verdict};
@@ -80,6 +81,9 @@ pub fn run(registry: Registry) -> ExitCode {
 
 /// Shows what is wrong with a command line; help and version are such answers too. It quotes the command line.
 fn show(answer: &clap::Error) {
+    if let Some(WrongValue { message, hint }) = WrongValue::of(answer) {
+        return failure::refuse(&message, hint.as_deref());
+    }
     let text = answer.render();
     let is_styled = if answer.use_stderr() { colors_enabled_stderr() } else { colors_enabled() };
     let text = if is_styled { text.ansi().to_string() } else { text.to_string() };

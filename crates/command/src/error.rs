@@ -129,8 +129,8 @@ pub enum CliError {
     #[error("cannot install the signal handlers")]
     Signals(#[source] io::Error),
     /// The text of `--gpu` is no GPU.
-    #[error(transparent)]
-    Gpu(#[from] GpuMemoryError),
+    #[error("--gpu: {0}")]
+    Gpu(GpuMemoryError),
     /// A split model is planned for several batches.
     #[error("`plan` takes only one batch for a model that is split over devices")]
     SeveralBatches,

@@ -13,7 +13,7 @@ use crate::{error::CliError, output, stream};
 /// Prints an error to stderr, and with `json` also as the last line of stdout.
 pub fn report(error: &CliError, json: bool) {
     let (message, causes, out_of_memory) = (error.to_string(), causes(error), error.out_of_memory());
-    let mut text = format!("{} {}", style("error:").for_stderr().red().bold(), printable(&message));
+    let mut text = heading(&message);
     for cause in causes.iter().map(printable) {
         let _ = write!(text, "\n  caused by: {cause}"); // Writing to a string cannot fail.
     }
@@ -27,15 +27,28 @@ pub fn report(error: &CliError, json: bool) {
         let _ = write!(text, "\n\n{}", report.to_string().trim_end());
     }
     let hint = error.hint().or_else(|| Some(known?.hint.to_owned()));
-    if let Some(hint) = &hint {
-        let _ = write!(text, "\n\n{} {}", style("hint:").for_stderr().cyan().bold(), printable(hint));
-    }
-    stream::write_line(&text);
+    write_with(text, hint.as_deref());
     if json {
         // If stdout is closed, stderr has the error already.
         let likely = known.map(|it| it.what);
         let _ = output::print_json(&Failed { message, causes, likely, hint, out_of_memory });
     }
+}
+
+/// Prints what is wrong with a command line to stderr.
+pub fn refuse(message: &str, hint: Option<&str>) {
+    write_with(heading(message), hint);
+}
+
+fn heading(message: &str) -> String {
+    format!("{} {}", style("error:").for_stderr().red().bold(), printable(message))
+}
+
+fn write_with(mut text: String, hint: Option<&str>) {
+    if let Some(hint) = hint {
+        let _ = write!(text, "\n\n{} {}", style("hint:").for_stderr().cyan().bold(), printable(hint));
+    }
+    stream::write_line(&text);
 }
 
 /// An error with its causes, as one line.

@@ -64,6 +64,7 @@ pub use error::ConfigError;
 pub use file::ConfigFile;
 pub use interval::Interval;
 pub use origin::Origin;
+pub use range::integers_in_words;
 pub use report::values;
 pub use section::Section;
 pub use sections::{

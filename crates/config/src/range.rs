@@ -7,7 +7,7 @@ pub(crate) const POSITIVE: (Bound<f64>, Bound<f64>) = (Bound::Excluded(0.0), Bou
 pub(crate) const INSIDE_UNIT: (Bound<f64>, Bound<f64>) = (Bound::Excluded(0.0), Bound::Excluded(1.0));
 
 /// A range of integers in words: "an integer of at least 1".
-pub(crate) fn integers_in_words(range: &impl RangeBounds<usize>) -> String {
+pub fn integers_in_words(range: &impl RangeBounds<usize>) -> String {
     let low = match range.start_bound() {
         Bound::Included(low) => *low,
         Bound::Excluded(low) => low.saturating_add(1),

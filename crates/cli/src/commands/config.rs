@@ -15,7 +15,7 @@ Examples:
 pub(crate) struct ShowConfigArguments {
     #[command(flatten)]
     config: NamedConfigArguments,
-    /// Print one JSON object: value, origin and meaning of each key
+    /// Print one JSON object: value, origin and accepted values of each key
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, value_parser};
-use oomph_arguments::{DeviceArguments, Flag, NamedConfigArguments, StrategyArguments};
+use clap::Args;
+use oomph_arguments::{DeviceArguments, Flag, NamedConfigArguments, StrategyArguments, count};
 use oomph_runs::{Event, Observer, Tick};
 use oomph_terminal::{found_rate::FoundRate, lr_chart::lr_chart};
 use oomph_trainer::{Registry, Stop, StopReason, TrainError, TrainOptions, lr_range::LrRange, open, train};
@@ -40,7 +40,7 @@ pub(crate) struct FindLrArguments {
     #[arg(long, value_name = "LR", default_value_t = 10.0, value_parser = rate)]
     to: f64,
     /// Optimizer steps, fewer if the loss diverges
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(10..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = count(10..=100_000))]
     steps: u32,
     /// Write the curve as a picture to FILE
     #[arg(long, value_name = "FILE")]

@@ -1,7 +1,7 @@
 //! `oomph summary`: the layers of a model with shapes and sizes.
 
 use clap::Args;
-use oomph_arguments::NamedConfigArguments;
+use oomph_arguments::{MOST_SAMPLES, NamedConfigArguments, count};
 use oomph_config::MicroBatch;
 use oomph_core::SampleSpec;
 use oomph_model::{Summary, SummaryRow};
@@ -30,7 +30,7 @@ pub(crate) struct SummaryArguments {
     config: NamedConfigArguments,
     /// Samples in one forward pass [default: the micro-batch of the config]
     // With a billion samples every product of the table fits into 64 bits.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", value_parser = count(1..=MOST_SAMPLES))]
     batch: Option<u32>,
     /// Print one JSON object
     #[arg(long)]

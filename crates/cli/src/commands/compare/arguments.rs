@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use oomph_arguments::{DeviceArguments, Flag, NamedConfigArguments};
+use oomph_arguments::{DeviceArguments, Flag, MOST_SAMPLES, NamedConfigArguments, count};
 use oomph_config::Config;
 use oomph_trainer::measure::WARMUP;
 
@@ -9,7 +9,7 @@ use super::optimizer::Chosen;
 use crate::{error::CliError, output::OverwriteArguments};
 
 /// The warm-up and one more step, so that there is a median.
-const LEAST_STEPS: i64 = WARMUP as i64 + 1;
+const LEAST_STEPS: usize = WARMUP + 1;
 
 #[derive(Args, Debug)]
 #[command(
@@ -33,10 +33,10 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(super) optimizers: Vec<Chosen>,
     /// Batches to compare (`train.batch`)
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = count(1..=MOST_SAMPLES))]
     pub(super) batches: Vec<u32>,
     /// Micro-batches to compare (`memory.micro_batch`)
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = count(1..=MOST_SAMPLES))]
     pub(super) micro_batches: Vec<u32>,
     /// Precisions to compare (`memory.precision`): fp32, bf16, fp16
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
@@ -49,7 +49,7 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "BOOL,…", value_delimiter = ',')]
     pub(super) lean: Vec<bool>,
     /// Optimizer steps of each training; the first two are not timed
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(LEAST_STEPS..))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count(LEAST_STEPS..))]
     pub(super) steps: u32,
     /// Plan without training; allocates nothing, whatever the batch
     #[arg(long, conflicts_with = "steps")]

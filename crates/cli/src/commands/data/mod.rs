@@ -7,7 +7,7 @@ mod report;
 use std::path::PathBuf;
 
 use clap::Args;
-use oomph_arguments::{Flag, NamedConfigArguments};
+use oomph_arguments::{Flag, NamedConfigArguments, count};
 use oomph_core::Split;
 use oomph_data::survey::Survey;
 use oomph_trainer::Registry;
@@ -34,7 +34,7 @@ pub(crate) struct DataArguments {
     #[command(flatten)]
     config: NamedConfigArguments,
     /// Read at most N samples of each part, evenly spread [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = count(1..))]
     read: Option<u32>,
     /// Draw a training image of each class as the model sees it, as it is and augmented by seven epochs
     #[arg(long, value_name = "FILE.png")]

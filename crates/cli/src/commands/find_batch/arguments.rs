@@ -1,7 +1,7 @@
 use std::str::FromStr;
 
-use clap::{Args, value_parser};
-use oomph_arguments::{DeviceArguments, Flag, NamedConfigArguments, StrategyArguments};
+use clap::Args;
+use oomph_arguments::{DeviceArguments, Flag, MOST_SAMPLES, NamedConfigArguments, StrategyArguments, count};
 use oomph_config::Config;
 use oomph_core::Bytes;
 
@@ -26,13 +26,13 @@ pub(crate) struct FindBatchArguments {
     #[command(flatten)]
     pub(super) config: NamedConfigArguments,
     /// Largest batch of the search
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = value_parser!(u32).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = count(1..=MOST_SAMPLES))]
     pub(super) max: u32,
     /// Smallest batch of the search
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count(1..=MOST_SAMPLES))]
     pub(super) min: u32,
     /// Search only multiples of N
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count(1..=MOST_SAMPLES))]
     pub(super) multiple_of: u32,
     #[command(flatten)]
     device: DeviceArguments,
@@ -42,7 +42,7 @@ pub(crate) struct FindBatchArguments {
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     pub(super) margin: Share,
     /// Keep this batch, and find the largest micro-batch that fits
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", value_parser = count(1..=MOST_SAMPLES))]
     pub(super) effective_batch: Option<u32>,
     /// Write the result into the config file; its comments are kept
     #[arg(long)]

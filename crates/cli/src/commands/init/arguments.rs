@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use oomph_arguments::count;
 use oomph_memory::gpu::GpuMemory;
 use oomph_proposal::{Facts, Wishes};
 use oomph_terminal::questions::Questions;
@@ -29,10 +30,10 @@ pub(crate) struct InitArguments {
     model: Option<String>,
     /// The side of images in pixels (`data.size`) [default: that of the images, at most 128, or 224
     /// with --gpu]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(8..=8192))]
+    #[arg(long, value_name = "N", value_parser = count(8..=8192))]
     size: Option<u32>,
     /// Epochs to train (`train.epochs`) [default: enough for about 1,000 steps, 10 to 100]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = count(1..))]
     epochs: Option<u32>,
     /// Choose a batch that fits a GPU of this memory, as in `8GiB`, or of this name, as in `RTX 4090`
     /// [default: one that fits the memory of this machine]
@@ -89,7 +90,7 @@ impl InitArguments {
             model: self.model.clone(),
             size: self.size.map(|size| size as usize),
             epochs: self.epochs.map(|epochs| epochs as usize),
-            gpu: self.gpu.as_deref().map(GpuMemory::parse).transpose()?,
+            gpu: self.gpu.as_deref().map(GpuMemory::parse).transpose().map_err(CliError::Gpu)?,
         })
     }
 }

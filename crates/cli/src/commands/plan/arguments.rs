@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use oomph_arguments::{DeviceArguments, Flag, NamedConfigArguments, StrategyArguments};
+use oomph_arguments::{DeviceArguments, Flag, MOST_SAMPLES, NamedConfigArguments, StrategyArguments, count};
 use oomph_config::{Config, DeviceName};
 use oomph_memory::gpu::{GpuMemory, MultiGpu};
 use oomph_timeline::Timeline;
@@ -28,7 +28,7 @@ pub(crate) struct PlanArguments {
     config: NamedConfigArguments,
     /// Batches to plan [default: 1, 8, 64, 512 and the config's batch]
     // With a billion samples every product fits into 64 bits.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = count(1..=MOST_SAMPLES))]
     pub(super) batch: Vec<u32>,
     /// Plan for a GPU of this memory, as in `8GiB`, or of this name, as in `RTX 4090`; for several
     /// GPUs with their number, as in `4x24GiB`, or as a list, as in `24GiB,16GiB`
@@ -65,7 +65,8 @@ impl PlanArguments {
     pub(super) fn load(&self) -> Result<(Config, Vec<GpuMemory>), CliError> {
         let [devices, limit] = self.device.flags();
         let flags = [devices, self.strategy.flag(), limit];
-        let Some(gpus) = self.gpu.as_deref().map(str::parse::<MultiGpu>).transpose()? else {
+        let gpus = self.gpu.as_deref().map(str::parse::<MultiGpu>).transpose().map_err(CliError::Gpu)?;
+        let Some(gpus) = gpus else {
             return Ok((self.config.named().load(&flags)?, Vec::new()));
         };
         let MultiGpu { each: mut gpus, is_counted } = gpus;

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use oomph_arguments::{ConfigArguments, DeviceArguments};
+use oomph_arguments::{ConfigArguments, DeviceArguments, count};
 use oomph_config::Config;
 use oomph_data::SourceRecord;
 use oomph_runs::state::{Checkpoint, FoundCheckpoint, Which};
@@ -33,7 +33,7 @@ pub(crate) struct PredictArguments {
     #[arg(long, value_name = "WHICH", requires = "run", hide = true)]
     checkpoint: Option<Which>,
     /// Number of classes shown per image, the most likely first. Labels are all shown, with ✓ from 50 % on
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = count(1..))]
     pub(super) top: u32,
     /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`, `train.swa`)
     #[arg(long)]
@@ -67,7 +67,7 @@ pub(super) struct TextArguments {
     )]
     pub(super) temperature: f64,
     /// Sample from the K most likely tokens only [default: from all]
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..), requires = "prompt")]
+    #[arg(long, value_name = "K", value_parser = count(1..), requires = "prompt")]
     pub(super) top_k: Option<u32>,
     /// Random seed; the same seed generates the same text
     #[arg(long, value_name = "N", default_value_t = 0, requires = "prompt")]

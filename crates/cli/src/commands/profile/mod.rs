@@ -7,8 +7,8 @@ mod report;
 
 use std::path::PathBuf;
 
-use clap::{Args, value_parser};
-use oomph_arguments::{BatchArguments, DeviceArguments, NamedConfigArguments, StrategyArguments};
+use clap::Args;
+use oomph_arguments::{BatchArguments, DeviceArguments, NamedConfigArguments, StrategyArguments, count};
 use oomph_config::{Config, DeviceName};
 use oomph_trainer::{
     Registry, Session, TrainError, open,
@@ -47,10 +47,10 @@ pub(crate) struct ProfileArguments {
     #[command(flatten)]
     batch: BatchArguments,
     /// Warm-up steps before the recorded ones; the first step allocates the optimizer state
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u32).range(0..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = count(0..=1000))]
     warmup: u32,
     /// Recorded steps
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = count(1..=1000))]
     steps: u32,
     /// Directory of the files [default: profiles/<config>, with a number if that exists]
     #[arg(long, value_name = "DIR")]

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
-use clap::{Args, value_parser};
-use oomph_arguments::{DeviceArguments, NamedConfigArguments, StrategyArguments};
+use clap::Args;
+use oomph_arguments::{DeviceArguments, NamedConfigArguments, StrategyArguments, count};
 use oomph_config::Config;
 use oomph_tuner::Folder;
 
@@ -38,7 +38,7 @@ pub(crate) struct TuneArguments {
         num_args = 0..=1,
         default_missing_value = "64",
         group = "action",
-        value_parser = value_parser!(u32).range(1..=1_000_000)
+        value_parser = count(1..=1_000_000)
     )]
     pub(super) plan: Option<u32>,
     /// Show how far the study is
