@@ -189,12 +189,9 @@ impl OutOfMemory {
                         monitor` which process holds memory";
             return Some(hint.to_owned());
         };
-        let first = report.levers.first();
-        let fits = first.map(|advice| {
-            let Advice { planned_peak_bytes, about, .. } = advice;
-            let (flags, time) = (advice.flags().join(" "), advice.time());
-            format!("`{flags}`: planned peak {planned_peak_bytes}, {time}; {about}")
-        });
+        // The report says what it saves and what it changes.
+        let first = report.levers.first().map(|advice| advice.flags().join(" "));
+        let fits = first.map(|flags| format!("add `{flags}` to the command"));
         fits.or_else(|| {
             if report.unplanned_bytes > Bytes::default() {
                 return Some("`oomph profile` shows the memory that is not in the plan".to_owned());
