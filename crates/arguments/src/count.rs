@@ -2,7 +2,7 @@
 
 use std::ops::RangeBounds;
 
-use oomph_config::integers_in_words;
+use oomph_config::range::integers_in_words;
 
 /// The most samples of a batch, as in the configuration.
 pub const MOST_SAMPLES: usize = 1_000_000_000;

@@ -44,7 +44,7 @@ mod nearest;
 mod origin;
 mod parse;
 mod precedence;
-mod range;
+pub mod range;
 mod report;
 mod retired;
 mod section;
@@ -64,7 +64,6 @@ pub use error::ConfigError;
 pub use file::ConfigFile;
 pub use interval::Interval;
 pub use origin::Origin;
-pub use range::integers_in_words;
 pub use report::values;
 pub use section::Section;
 pub use sections::{

@@ -1,3 +1,5 @@
+//! Ranges of numbers, in words.
+
 use std::ops::{Bound, RangeBounds};
 
 /// Every number greater than 0.
