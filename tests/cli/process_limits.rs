@@ -77,10 +77,12 @@ fn a_limit_of_addresses_is_a_memory_limit() {
 #[test]
 fn a_limit_near_what_the_program_needs_to_start_is_a_clear_error() {
     let folder = Folder::new();
-    // In KiB: from where its libraries are loaded, to beyond what the program asks for.
+    // In KiB: from below what its libraries take to beyond what the program asks for.
     let below =
         |limit: u32| limited(&folder, &[], &format!("-v {limit}"), &["train", "--config", "tiny.toml"]);
-    let answers: Vec<_> = (38_000..90_000).step_by(2_000).map(below).collect();
+    let answers = (20_000..140_000).step_by(2_000).map(below);
+    // Below the first of our answers the loader or Rust's runtime ends the process, before its `main`.
+    let answers: Vec<_> = answers.skip_while(|answer| answer.code != Some(75)).collect();
     let (to_start, by_plan): (Vec<_>, Vec<_>) =
         answers.iter().partition(|answer| answer.stderr.contains("oomph needs 32 MiB to start"));
     assert!(to_start.len() > 5 && by_plan.len() > 3, "{} of {}", to_start.len(), answers.len());
@@ -95,10 +97,10 @@ fn memory_that_the_system_refuses_is_an_error() {
     let folder = Folder::new();
     folder.train(&["--steps", "1"]).success();
     fs::File::create(folder.at("large.png"))
-        .and_then(|file| file.set_len(80 << 20))
+        .and_then(|file| file.set_len(200 << 20))
         .expect("the folder is ours");
-    // The file does not fit into what this leaves.
-    let answer = limited(&folder, &[], "-v 80000", &["predict", "run", "large.png"]);
+    // Reading the file asks for 128 MiB at once.
+    let answer = limited(&folder, &[], "-v 110000", &["predict", "run", "large.png"]);
     assert_eq!(answer.code, Some(75), "{answer}");
     assert!(answer.stderr.contains("error: out of memory: the system refused an allocation of "), "{answer}");
     assert!(answer.stderr.contains("hint: raise the limit of memory (`ulimit -v`"), "{answer}");
