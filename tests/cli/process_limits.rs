@@ -83,11 +83,12 @@ fn a_limit_near_what_the_program_needs_to_start_is_a_clear_error() {
     let answers = (20_000..140_000).step_by(2_000).map(below);
     // Below the first of our answers the loader or Rust's runtime ends the process, before its `main`.
     let answers: Vec<_> = answers.skip_while(|answer| answer.code != Some(75)).collect();
-    let (to_start, by_plan): (Vec<_>, Vec<_>) =
+    let (to_start, later): (Vec<_>, Vec<_>) =
         answers.iter().partition(|answer| answer.stderr.contains("oomph needs 32 MiB to start"));
-    assert!(to_start.len() > 5 && by_plan.len() > 3, "{} of {}", to_start.len(), answers.len());
+    assert!(to_start.len() > 5 && later.len() > 3, "{} of {}", to_start.len(), answers.len());
     for answer in answers {
-        assert_eq!(answer.code, Some(75), "{answer}");
+        // 1 on a machine of many cores, whose threads take more than that.
+        assert!(matches!(answer.code, Some(1 | 75)), "{answer}");
         assert!(answer.stderr.contains("\n\nhint: "), "{answer}");
     }
 }
