@@ -13,7 +13,7 @@ import pathlib
 import sys
 import urllib.parse
 
-from browser_check import Browser, Failure, check
+from browser_check import Browser, Failure, check, check_quiet, take_screenshots
 
 # What mdBook makes beside the pages: a list for browsers without scripts, and all pages as one.
 NO_PAGES = {"toc.html", "print.html", "404.html"}
@@ -49,8 +49,7 @@ def check_page(browser, page, root):
     browser.call("POST", f"{browser.session}/execute/async", {"script": LOAD_PICTURES, "args": []})
     found = browser.run(PAGE)
     check(found["title"], "it has no title")
-    loud = [entry["message"] for entry in browser.console() if entry["level"] != "DEBUG"]
-    check(not loud, f"the console says {loud}")
+    check_quiet(browser)
     check(not found["pictures"], f"pictures that cannot be read: {found['pictures']}")
     elsewhere = [name for name in found["loaded"] if not name.startswith((root.as_uri(), "data:"))]
     check(not elsewhere, f"it loads {elsewhere}")
@@ -126,19 +125,6 @@ def check_theme(browser, root):
     browser.run("document.querySelector('#mdbook-theme-light, #light').click()")
 
 
-def take_screenshots(root, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    for screen, (width, height) in SCREENS.items():
-        browser = Browser(width, height)
-        try:
-            for name in SHOOT:
-                browser.open(root / name)
-                browser.settle()
-                browser.screenshot(folder / f"{pathlib.Path(name).stem}-{screen}.png")
-        finally:
-            browser.close()
-
-
 def main():
     parser = argparse.ArgumentParser(description="Reads the rendered book as a reader does.")
     parser.add_argument("book", nargs="?", type=pathlib.Path, default=pathlib.Path("target/book/html"))
@@ -149,7 +135,7 @@ def main():
     if not pages:
         sys.exit(f"error: {arguments.book} has no pages\n\nhint: `cargo xtask book` renders the book")
     if arguments.screenshots:
-        return take_screenshots(root, arguments.screenshots)
+        return take_screenshots(arguments.screenshots, [root / name for name in SHOOT])
     for screen, (width, height) in SCREENS.items():
         browser = Browser(width, height)
         try:

@@ -40,14 +40,19 @@ def check(holds, sentence):
         raise Failure(sentence)
 
 
+def free_port():
+    """A port of this machine that nothing listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 class Browser:
     """One session of chromedriver."""
 
     def __init__(self, width, height, dark=False):
         self.profile = tempfile.mkdtemp(prefix="oomph-browser-")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         driver = os.environ.get("OOMPH_CHROMEDRIVER", "chromedriver")
         self.driver = subprocess.Popen(
             [driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -265,10 +270,15 @@ def check_speed(browser):
     return slowest
 
 
-def check_clean(browser):
-    """The console is empty, and the page loaded nothing."""
+def check_quiet(browser):
+    """The console is empty."""
     loud = [entry["message"] for entry in browser.console() if entry["level"] != "DEBUG"]
     check(not loud, f"the console says {loud}")
+
+
+def check_clean(browser):
+    """The console is empty, and the page loaded nothing."""
+    check_quiet(browser)
     check(browser.run("return window.owned === undefined"), "a name of the data was run as code")
     loaded = browser.run("return performance.getEntriesByType('resource').map((it) => it.name)")
     check(not loaded, f"the page loads {loaded}")

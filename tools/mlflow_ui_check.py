@@ -11,7 +11,6 @@ import argparse
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 
-from browser_check import Browser, Failure, check
+from browser_check import Browser, Failure, check, free_port
 
 os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
 
@@ -31,9 +30,7 @@ class Server:
     """`mlflow server` on a free port. It starts processes of its own, which end with it."""
 
     def __init__(self, store):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         self.root = f"http://127.0.0.1:{port}"
         self.log = tempfile.TemporaryFile("w+")
         words = ["server", "--backend-store-uri", store.as_uri(), "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]

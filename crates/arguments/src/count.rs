@@ -4,9 +4,6 @@ use std::ops::RangeBounds;
 
 use oomph_config::range::integers_in_words;
 
-/// The most samples of a batch, as in the configuration.
-pub const MOST_SAMPLES: usize = 1_000_000_000;
-
 /// A parser of an integer in `range`, which says what it expects in the words of the configuration.
 ///
 /// ```

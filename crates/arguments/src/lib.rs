@@ -38,7 +38,7 @@ mod wrong_value;
 
 pub use checkpoint::CheckpointArguments;
 pub use config::{ConfigArguments, NamedConfigArguments, for_shell};
-pub use count::{MOST_SAMPLES, count};
+pub use count::count;
 pub use error::ArgumentsError;
 pub use flags::{
     BatchArguments, DeviceArguments, Flag, StrategyArguments, TrainingArguments, WeightsArguments,

@@ -42,8 +42,9 @@ impl FromStr for Seeds {
 }
 
 fn seed(text: &str) -> Result<u64, String> {
-    let expected = "expected seeds such as `0,1,2` or a range such as `0..5` (0 to 4)";
-    text.trim().parse().map_err(|_| expected.to_owned())
+    text.trim().parse().map_err(|_| {
+        format!("expected seeds such as `0,1,2` or a range such as `0..5` (0 to 4), got `{}`", text.trim())
+    })
 }
 
 #[cfg(test)]
@@ -65,10 +66,10 @@ mod tests {
     #[test]
     fn a_bad_list_says_what_is_wrong() {
         for (text, says) in [
-            ("", "such as `0,1,2`"),
-            ("1,x", "such as `0,1,2`"),
-            ("-1", "such as `0,1,2`"),
-            ("0..", "such as `0,1,2`"),
+            ("", "got ``"),
+            ("1,x", "got `x`"),
+            ("-1", "got `-1`"),
+            ("0..", "got ``"),
             ("4..4", "empty range"),
             ("5..=4", "empty range"),
             ("0..100000", "more than 1000"),

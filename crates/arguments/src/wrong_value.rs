@@ -3,6 +3,7 @@
 use std::error::Error as _;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use oomph_config::error::one_of;
 
 /// What is wrong with a value of the command line, in the words of `--set`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +23,10 @@ impl WrongValue {
         };
         let expected = match answer.kind() {
             ErrorKind::ValueValidation => answer.source()?.to_string(),
-            ErrorKind::InvalidValue => {
-                format!("expected one of {}", listed(answer.get(ContextKind::ValidValue)?)?)
-            }
+            ErrorKind::InvalidValue => match answer.get(ContextKind::ValidValue)? {
+                ContextValue::Strings(values) if !values.is_empty() => format!("expected {}", one_of(values)),
+                _ => return None,
+            },
             _ => return None,
         };
         // `--steps <N>`, or `<SHELL>` for a value without a flag.
@@ -34,14 +36,6 @@ impl WrongValue {
         let hint = text(ContextKind::SuggestedValue).map(|nearest| format!("did you mean `{nearest}`?"));
         Some(Self { message: format!("{}: {expected}", words.join(" ")), hint })
     }
-}
-
-/// `` `date`, `name` or `time` ``.
-fn listed(values: &ContextValue) -> Option<String> {
-    let ContextValue::Strings(values) = values else { return None };
-    let (last, first) = values.split_last()?;
-    let first = first.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");
-    Some(if first.is_empty() { format!("`{last}`") } else { format!("{first} or `{last}`") })
 }
 
 #[cfg(test)]

@@ -389,7 +389,7 @@ fn not_yet(setting: &Setting) -> String {
 }
 
 /// `` one of `a`, `b` or `c` ``, or `` `a` or `b` ``.
-pub(crate) fn one_of<T: AsRef<str>>(names: &[T]) -> String {
+pub fn one_of<T: AsRef<str>>(names: &[T]) -> String {
     match names {
         few @ ([_] | [_, _]) => listed(few, "or"),
         several => format!("one of {}", listed(several, "or")),

@@ -1,8 +1,8 @@
 //! `oomph summary`: the layers of a model with shapes and sizes.
 
 use clap::Args;
-use oomph_arguments::{MOST_SAMPLES, NamedConfigArguments, count};
-use oomph_config::MicroBatch;
+use oomph_arguments::{NamedConfigArguments, count};
+use oomph_config::{MicroBatch, sections::train::MOST_SAMPLES};
 use oomph_core::SampleSpec;
 use oomph_model::{Summary, SummaryRow};
 use oomph_trainer::Registry;

@@ -54,7 +54,7 @@ pub struct Length {
 const DEFAULT_EPOCHS: usize = 10;
 
 /// The largest batch: with it, shapes and bytes of any real model stay far below 64 bits.
-const MOST_SAMPLES: usize = 1_000_000_000;
+pub const MOST_SAMPLES: usize = 1_000_000_000;
 
 impl Train {
     pub(crate) fn read(section: &Section) -> Result<Self, ConfigError> {

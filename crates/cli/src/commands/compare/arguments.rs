@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use oomph_arguments::{DeviceArguments, Flag, MOST_SAMPLES, NamedConfigArguments, count};
-use oomph_config::Config;
+use oomph_arguments::{DeviceArguments, Flag, NamedConfigArguments, count};
+use oomph_config::{Config, sections::train::MOST_SAMPLES};
 use oomph_trainer::measure::WARMUP;
 
 use super::optimizer::Chosen;

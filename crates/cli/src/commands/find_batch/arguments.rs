@@ -1,8 +1,8 @@
 use std::str::FromStr;
 
 use clap::Args;
-use oomph_arguments::{DeviceArguments, Flag, MOST_SAMPLES, NamedConfigArguments, StrategyArguments, count};
-use oomph_config::Config;
+use oomph_arguments::{DeviceArguments, Flag, NamedConfigArguments, StrategyArguments, count};
+use oomph_config::{Config, sections::train::MOST_SAMPLES};
 use oomph_core::Bytes;
 
 use crate::error::CliError;

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use oomph_arguments::{DeviceArguments, Flag, MOST_SAMPLES, NamedConfigArguments, StrategyArguments, count};
-use oomph_config::{Config, DeviceName};
+use oomph_arguments::{DeviceArguments, Flag, NamedConfigArguments, StrategyArguments, count};
+use oomph_config::{Config, DeviceName, sections::train::MOST_SAMPLES};
 use oomph_memory::gpu::{GpuMemory, MultiGpu};
 use oomph_timeline::Timeline;
 
