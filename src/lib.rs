@@ -85,7 +85,7 @@ pub use oomph_trainer as trainer;
 pub use oomph_advice::{
     BatchSearch,
     out_of_memory::{Advice, Kept, OutOfMemory, OutOfMemoryReport, PlannedTraining, advise},
-    planning::{LargestBatch, PlanOptions, PlannedCut, largest_batch, plan, plan_cut},
+    planning::{BatchNeed, PlanOptions, PlannedCut, largest_batch, plan, plan_cut},
 };
 pub use oomph_config::{Config, ConfigError, Section, Sources};
 pub use oomph_core::{

@@ -39,7 +39,7 @@ impl FittingBatch {
         let limit_bytes = proposal.gpu.as_ref().map(|gpu| gpu.limit_bytes).or_else(of_cpu);
         let options = PlanOptions { backend: Some(backend(&session)), limit_bytes, ..PlanOptions::default() };
         let largest_of = |limit_bytes: Bytes| -> Result<usize, ProposalError> {
-            let found = largest_batch(&session, options, limit_bytes, proposal.facts.train_samples)?;
+            let found = largest_batch(&session, options, limit_bytes, proposal.facts.train_samples, &[])?;
             let model = proposal.model.clone();
             Ok(found.ok_or(ProposalError::TooLarge { model, limit_bytes })?.batch)
         };

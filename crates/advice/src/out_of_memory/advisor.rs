@@ -4,7 +4,7 @@ use oomph_config::{Change, ConfigError};
 use oomph_core::Bytes;
 use oomph_engine::session::Session;
 use oomph_plan::Backend;
-use oomph_timeline::{Category, Timeline};
+use oomph_timeline::Timeline;
 
 use super::{
     levers::{LEVERS, Lever},
@@ -38,16 +38,11 @@ pub fn advise(session: &Session, available_bytes: Bytes, backend: Backend) -> Ad
     advise_on(Subject::Training, session, available_bytes, backend)
 }
 
-/// As [`advise`], for a training or for an evaluation.
-pub(crate) fn advise_on(
-    subject: Subject,
-    session: &Session,
-    available_bytes: Bytes,
-    backend: Backend,
-) -> Advised {
+/// As [`advise`], for a training of this batch, or for an evaluation.
+pub fn advise_on(subject: Subject, session: &Session, available_bytes: Bytes, backend: Backend) -> Advised {
     // Finding new split points for every setting would be slow and would not save memory.
     let splits = usual_splits(session);
-    if splits.is_empty() && parameters_exceed(subject, session, available_bytes, backend) {
+    if splits.is_empty() && parameters_exceed(session, available_bytes) {
         return Advised::default();
     }
     let seconds = OnceCell::new();
@@ -63,10 +58,8 @@ pub(crate) fn advise_on(
 
 /// Whether the parameters alone exceed the memory. No lever makes them smaller, so none needs a plan: the plans of a model
 /// far too large take a minute.
-fn parameters_exceed(subject: Subject, session: &Session, available_bytes: Bytes, backend: Backend) -> bool {
-    let options = PlanOptions { backend: Some(backend), ..PlanOptions::default() };
-    let planned = subject.plan(session, options);
-    planned.is_ok_and(|planned| planned.peak().categories.of(Category::Parameters) > available_bytes)
+fn parameters_exceed(session: &Session, available_bytes: Bytes) -> bool {
+    session.summary(1).is_ok_and(|summary| summary.parameter_bytes > available_bytes)
 }
 
 /// The kind of work that must fit.
@@ -75,6 +68,8 @@ pub enum Subject {
     /// A training, with its evaluations.
     #[default]
     Training,
+    /// A training whose batch stays.
+    TrainingOfBatch,
     /// An evaluation alone: no gradients and no optimizer.
     Evaluation,
 }
@@ -86,15 +81,24 @@ impl Subject {
     /// If the session cannot be planned.
     pub fn plan(self, session: &Session, options: PlanOptions) -> Result<Timeline, PlanError> {
         match self {
-            Self::Training => plan(session, options),
+            Self::Training | Self::TrainingOfBatch => plan(session, options),
             Self::Evaluation => plan_evaluation(session, options),
+        }
+    }
+
+    /// Whether a lever changes its memory, and may be moved.
+    fn has(self, lever: &Lever) -> bool {
+        match self {
+            Self::Training => true,
+            Self::TrainingOfBatch => !lever.changes_batch,
+            Self::Evaluation => lever.is_for_evaluation,
         }
     }
 
     /// The planned peak of the fullest device.
     fn peak_bytes(self, session: &Session, options: PlanOptions) -> Result<Bytes, PlanError> {
         match self {
-            Self::Training => planned_peak(session, options),
+            Self::Training | Self::TrainingOfBatch => planned_peak(session, options),
             Self::Evaluation => Ok(self.plan(session, options)?.needed_bytes()),
         }
     }
@@ -147,8 +151,7 @@ struct Advisor<'a> {
 impl Advisor<'_> {
     fn advise(&self) -> Advised {
         let Some(unmoved) = self.moved(Vec::new()) else { return Advised::default() };
-        let is_training = self.subject == Subject::Training;
-        let levers = LEVERS.iter().filter(|lever| is_training || lever.is_for_evaluation);
+        let levers = LEVERS.iter().filter(|lever| self.subject.has(lever));
         let levers: Vec<&'static Lever> = levers.collect();
         let (keeping, changing): (Vec<_>, Vec<_>) =
             levers.iter().copied().partition(|lever| lever.keeps_mathematics);
@@ -302,7 +305,7 @@ impl Advisor<'_> {
 
     fn advice(&self, moved: Move) -> Advice {
         let changes = moved.changes();
-        let is_training = self.subject == Subject::Training;
+        let is_training = self.subject != Subject::Evaluation;
         let seconds = |session: &Session| seconds_per_sample(session, self.backend).filter(|_| is_training);
         let before = self.seconds.get_or_init(|| seconds(self.session));
         let after = self.varied(&changes).ok().and_then(|session| seconds(&session));

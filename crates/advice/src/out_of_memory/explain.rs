@@ -64,7 +64,7 @@ pub fn explain(session: &Session, error: &mut OutOfMemory, known: OomContext) {
 /// The planned timeline of the device.
 fn planned_on(session: &Session, subject: Subject, device: usize) -> Result<Timeline, PlanError> {
     let options = PlanOptions::default();
-    let cut = if subject == Subject::Training { plan_cut(session, options)? } else { None };
+    let cut = if subject != Subject::Evaluation { plan_cut(session, options)? } else { None };
     match cut.and_then(|cut| cut.parts.into_iter().nth(device)) {
         Some(part) => Ok(part.timeline),
         None => subject.plan(session, options),

@@ -18,6 +18,8 @@ pub(super) struct Lever {
     pub(super) keeps_mathematics: bool,
     /// Whether it changes the memory of an evaluation.
     pub(super) is_for_evaluation: bool,
+    /// Whether it changes the batch.
+    pub(super) changes_batch: bool,
     /// Its other effects, in a few words. Reports show them.
     pub(super) about: fn(&Session) -> &'static str,
     /// The candidates for a session, from the weakest to the strongest.
@@ -30,6 +32,7 @@ pub(super) const LEVERS: [Lever; 7] = [
         name: "micro-batch",
         keeps_mathematics: true,
         is_for_evaluation: false,
+        changes_batch: false,
         about: |session| match session.has_running_statistics {
             true => "same batch; batch normalisation is over the micro-batch",
             false => "same batch, same gradients",
@@ -44,6 +47,7 @@ pub(super) const LEVERS: [Lever; 7] = [
         name: "evaluation batch",
         keeps_mathematics: true,
         is_for_evaluation: true,
+        changes_batch: false,
         about: |_| "same evaluation results",
         candidates: |session| {
             (1..eval_batch(session)).rev().map(|size| of_size(Change::EvalBatch(size), size)).collect()
@@ -53,6 +57,7 @@ pub(super) const LEVERS: [Lever; 7] = [
         name: "lean layers",
         keeps_mathematics: true,
         is_for_evaluation: true,
+        changes_batch: false,
         about: |_| "layers keep fewer activations for backward",
         candidates: |session| switch(session.config.memory.lean, Change::Lean(true)),
     },
@@ -60,6 +65,7 @@ pub(super) const LEVERS: [Lever; 7] = [
         name: "recompute",
         keeps_mathematics: true,
         is_for_evaluation: false,
+        changes_batch: false,
         about: |_| "recomputes activations in backward; bit-identical training",
         candidates: |session| {
             // Not `auto`: it relies on the limit, which may have been wrong.
@@ -71,6 +77,7 @@ pub(super) const LEVERS: [Lever; 7] = [
         name: "precision",
         keeps_mathematics: false,
         is_for_evaluation: true,
+        changes_batch: false,
         about: |_| "rounds activations to 16 bits; parameters keep 32",
         candidates: |session| {
             let is_short = session.config.memory.precision != Precision::Fp32;
@@ -81,6 +88,7 @@ pub(super) const LEVERS: [Lever; 7] = [
         name: "optimizer",
         keeps_mathematics: false,
         is_for_evaluation: false,
+        changes_batch: false,
         about: |_| "different optimizer; needs a new learning rate",
         candidates: |session| {
             let changes = leaner_optimizers(&session.config.optimizer.kind);
@@ -95,6 +103,7 @@ pub(super) const LEVERS: [Lever; 7] = [
         name: "batch",
         keeps_mathematics: false,
         is_for_evaluation: false,
+        changes_batch: true,
         about: |_| "smaller batch; trains differently",
         candidates: |session| {
             (1..largest_train_batch(session)).rev().map(|size| of_size(Change::Batch(size), size)).collect()

@@ -9,7 +9,7 @@ mod report;
 mod text;
 mod write;
 
-pub use advisor::{Advised, Subject, advise};
+pub use advisor::{Advised, Subject, advise, advise_on};
 pub use check::PlannedTraining;
 pub use explain::{Adaptation, OomContext, adapt, explain};
 pub use process_memory::{OtherProcess, ProcessMemory, free_bytes};

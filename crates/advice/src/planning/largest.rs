@@ -8,20 +8,20 @@ use super::{
 };
 use crate::error::PlanError;
 
-/// The largest batch whose plan fits a limit.
+/// A batch, and what its plan needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LargestBatch {
-    /// The batch.
+pub struct BatchNeed {
+    /// The batch. With replicas it is that of all replicas together.
     pub batch: usize,
     /// Its planned need: what the pools of a GPU reserve, else the planned peak.
     pub planned_peak_bytes: Bytes,
 }
 
 /// The largest batch up to `most` that fits `limit_bytes`; `None` if no batch fits. With replicas it is the batch of
-/// all replicas together.
+/// all replicas together. `planned` are plans with the same options that are there already.
 ///
 /// Peaks grow nearly in proportion to the batch, so the search needs few plans. Each guess is on the line through the
-/// two closest plans. Every fourth guess halves the interval instead, in case the line misleads.
+/// two closest plans. Every fourth guess is independent of the line, in case it misleads.
 ///
 /// # Errors
 /// If the model refuses every batch.
@@ -30,73 +30,161 @@ pub fn largest_batch(
     options: PlanOptions,
     limit_bytes: Bytes,
     most: usize,
-) -> Result<Option<LargestBatch>, PlanError> {
+    planned: &[BatchNeed],
+) -> Result<Option<BatchNeed>, PlanError> {
     let backend = options.backend.unwrap_or_else(|| backend(session));
-    let peak_of = |batch: usize| -> Result<Bytes, PlanError> {
+    let peak_of = |batch: usize| -> Result<BatchNeed, PlanError> {
         let timeline = plan(session, PlanOptions { batch: Some(batch), ..options })?;
-        Ok(timeline.needed_bytes())
+        Ok(BatchNeed { batch, planned_peak_bytes: timeline.needed_bytes() })
     };
-    let peak = |batch: usize| {
+    let need = |batch: usize| {
         // The model may refuse a smaller last micro-batch. The whole micro-batches have the same peak.
         let rest = session.share_of(batch) % micro_batch_of(session, batch).max(1);
-        peak_of(batch).or_else(|error| if rest == 0 { Err(error) } else { peak_of(batch - rest) })
+        let whole = |error| if rest == 0 { Err(error) } else { peak_of(batch - rest) };
+        Ok::<_, PlanError>(BatchNeed { batch, ..peak_of(batch).or_else(whole)? })
     };
-    // Each replica has at least one sample.
+    let fits = |need: &BatchNeed| fits(need.planned_peak_bytes, limit_bytes, backend);
+    // Each replica has at least one sample. Batch normalisation cannot be trained on one value per channel.
     let world = session.world_size();
-    let (smallest, first) = match peak(world) {
-        Ok(bytes) => (world, bytes),
-        // Batch normalisation cannot be trained on one value per channel.
-        Err(_) => (2 * world, peak(2 * world)?),
-    };
-    if !fits(first, limit_bytes, backend) {
-        return Ok(None);
+    let smallest = || need(world).or_else(|_| need(2 * world));
+
+    let mut known: Vec<_> = planned.iter().filter(|need| need.batch <= most).copied().collect();
+    if !known.iter().any(fits) {
+        known.push(smallest()?);
     }
-    let mut low = LargestBatch { batch: smallest, planned_peak_bytes: first };
-    let mut high = LargestBatch { batch: most.max(smallest) + 1, planned_peak_bytes: Bytes::new(u64::MAX) };
-    let available = limit_bytes.get() as f64 / (1.0 + backend.margin());
-    let mut step = 8;
-    let mut turn = 0;
-    while high.batch - low.batch > 1 {
-        turn += 1;
-        // Where peaks bend, the line alone would move on by small steps.
-        let halves = turn % 4 == 0 && high.planned_peak_bytes.get() < u64::MAX;
-        let guess =
-            if halves { low.batch.midpoint(high.batch) } else { next_guess(low, high, available, step) };
-        let planned_peak_bytes = peak(guess)?;
-        let found = LargestBatch { batch: guess, planned_peak_bytes };
-        if fits(planned_peak_bytes, limit_bytes, backend) {
-            step = (guess - low.batch).max(1).saturating_mul(8);
-            low = found;
+    known.sort_by_key(|need| need.batch);
+    let Some(low) = known.iter().rposition(fits) else { return Ok(None) };
+    let mut search = Search {
+        below: low.checked_sub(1).map(|below| known[below]),
+        low: known[low],
+        above: known.get(low + 1).copied(),
+        most,
+        available: limit_bytes.get() as f64 / (1.0 + backend.margin()),
+        step: 8,
+        turn: 0,
+    };
+    while let Some(guess) = search.next_guess() {
+        let found = need(guess)?;
+        if fits(&found) {
+            search.rise(found);
         } else {
-            high = found;
+            search.above = Some(found);
         }
     }
-    Ok(Some(low))
+    Ok(Some(search.low))
 }
 
-/// The batch between `low` and `high` where the line through both meets `available` bytes; `low` plus `step` while
-/// there is no upper plan yet.
-fn next_guess(low: LargestBatch, high: LargestBatch, available: f64, step: usize) -> usize {
-    if high.planned_peak_bytes.get() == u64::MAX {
-        return low.batch.saturating_add(step).min(high.batch - 1);
+/// The search for the largest batch that fits.
+struct Search {
+    /// A smaller batch than `low`.
+    below: Option<BatchNeed>,
+    /// The largest batch so far that fits.
+    low: BatchNeed,
+    /// The smallest one so far that does not.
+    above: Option<BatchNeed>,
+    /// The largest batch that is asked for.
+    most: usize,
+    /// The bytes that a plan may need.
+    available: f64,
+    /// How far a guess without the line goes beyond `low`.
+    step: usize,
+    turn: usize,
+}
+
+impl Search {
+    /// The next batch to plan, above `low` and below `above`; `None` at the end.
+    fn next_guess(&mut self) -> Option<usize> {
+        let last = self.above.map_or(self.most, |above| above.batch - 1);
+        if last <= self.low.batch {
+            return None;
+        }
+        self.turn += 1;
+        // Where peaks bend, the line alone would move on by small steps.
+        let line = self.above.or(self.below).filter(|_| self.turn % 4 != 0);
+        let guess = match (line, self.above) {
+            (Some(other), _) => self.on_line(other),
+            (None, Some(above)) => self.low.batch.midpoint(above.batch),
+            (None, None) => self.low.batch.saturating_add(self.step),
+        };
+        Some(guess.clamp(self.low.batch + 1, last))
     }
-    let (from, to) = (low.planned_peak_bytes.get() as f64, high.planned_peak_bytes.get() as f64);
-    let share = ((available - from) / (to - from).max(1.0)).clamp(0.0, 1.0);
-    let guess = low.batch + ((high.batch - low.batch) as f64 * share) as usize;
-    guess.clamp(low.batch + 1, high.batch - 1)
+
+    /// Where the line through `low` and another plan meets the available bytes.
+    fn on_line(&self, other: BatchNeed) -> usize {
+        let bytes = |need: BatchNeed| need.planned_peak_bytes.get() as f64;
+        let samples = other.batch as f64 - self.low.batch as f64;
+        let slope = (bytes(other) - bytes(self.low)) / samples;
+        // A slope of 0 leads beyond the end.
+        self.low.batch.saturating_add(((self.available - bytes(self.low)) / slope.max(0.0)) as usize)
+    }
+
+    /// A larger batch fits.
+    fn rise(&mut self, found: BatchNeed) {
+        self.step = (found.batch - self.low.batch).saturating_mul(8);
+        (self.below, self.low) = (Some(self.low), found);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn at(batch: usize, bytes: u64) -> BatchNeed {
+        BatchNeed { batch, planned_peak_bytes: Bytes::new(bytes) }
+    }
+
+    fn between(low: BatchNeed, above: Option<BatchNeed>, available: f64) -> Search {
+        Search { below: None, low, above, most: 1000, available, step: 8, turn: 0 }
+    }
+
     #[test]
     fn a_guess_lies_strictly_between() {
-        let at = |batch, bytes| LargestBatch { batch, planned_peak_bytes: Bytes::new(bytes) };
-        assert_eq!(next_guess(at(1, 10), at(101, 1010), 505.0, 8), 50);
-        assert_eq!(next_guess(at(1, 10), at(3, 1010), 11.0, 8), 2);
-        assert_eq!(next_guess(at(1, 10), at(3, 1010), 1009.0, 8), 2);
-        assert_eq!(next_guess(at(1, 10), at(1001, u64::MAX), 1009.0, 8), 9);
-        assert_eq!(next_guess(at(999, 10), at(1001, u64::MAX), 1009.0, 64), 1000);
+        let guess = |low, above, available| between(low, Some(above), available).next_guess();
+        assert_eq!(guess(at(1, 10), at(101, 1010), 505.0), Some(50));
+        assert_eq!(guess(at(1, 10), at(3, 1010), 11.0), Some(2));
+        assert_eq!(guess(at(1, 10), at(3, 1010), 1009.0), Some(2));
+        assert_eq!(guess(at(2, 10), at(3, 1010), 11.0), None);
+    }
+
+    #[test]
+    fn without_a_batch_that_does_not_fit_a_guess_goes_on() {
+        let mut search = between(at(1, 10), None, 1009.0);
+        assert_eq!(search.next_guess(), Some(9));
+        search.rise(at(9, 90));
+        // On the line through both, and as far as is asked for.
+        assert_eq!(search.next_guess(), Some(100));
+        search.rise(at(100, 100));
+        assert_eq!(search.next_guess(), Some(1000));
+        search.rise(at(1000, 1000));
+        assert_eq!(search.next_guess(), None);
+    }
+
+    #[test]
+    fn each_search_ends_at_the_largest_batch_that_fits() {
+        // Peaks that grow evenly, that bend, in steps, and not at all.
+        let peaks: [fn(usize) -> u64; 4] = [
+            |batch| 7 + 3 * batch as u64,
+            |batch| (batch * batch) as u64,
+            |batch| (batch.div_ceil(64) * 64) as u64,
+            |_| 5,
+        ];
+        for (peak, available) in peaks.into_iter().flat_map(|peak| [5, 500, 1500, 5000].map(|it| (peak, it)))
+        {
+            let mut search = between(at(1, peak(1)), None, available as f64);
+            if peak(1) > available {
+                continue;
+            }
+            let mut plans = 0;
+            while let Some(guess) = search.next_guess() {
+                plans += 1;
+                match at(guess, peak(guess)) {
+                    fitting if peak(guess) <= available => search.rise(fitting),
+                    above => search.above = Some(above),
+                }
+            }
+            let largest = (1..=1000).rfind(|batch| peak(*batch) <= available);
+            assert_eq!(Some(search.low.batch), largest);
+            assert!(plans <= 20, "{plans} plans");
+        }
     }
 }

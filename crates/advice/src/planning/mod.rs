@@ -20,7 +20,7 @@ pub use device_recording::STEPS;
 pub(crate) use devices::usual_splits;
 pub use devices::{PlannedCut, PlannedPart, plan_cut, plan_parts, planned_peak, planned_sum, split_stages};
 pub(crate) use evaluation::eval_order_of;
-pub use largest::{LargestBatch, largest_batch};
+pub use largest::{BatchNeed, largest_batch};
 pub(crate) use micro_batch_check::check_micro_batch;
 pub use one_device::{plan, plan_evaluation, plan_replicas, seconds_per_sample, slowdown};
 pub use options::{PlanOptions, check_shares, fits};

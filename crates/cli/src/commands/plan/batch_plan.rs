@@ -1,9 +1,9 @@
 use std::{collections::BTreeSet, path::PathBuf, time::Instant};
 
 use oomph_advice::{
-    out_of_memory::{Advice, advise},
+    out_of_memory::{Advice, Subject, advise_on},
     planning::{
-        LargestBatch, PlanOptions, describe_choice, describe_settings, fits, largest_batch, micro_batch,
+        BatchNeed, PlanOptions, describe_choice, describe_settings, fits, largest_batch, micro_batch,
     },
     varied,
 };
@@ -90,12 +90,23 @@ pub(super) struct PlannedBatch {
     pub(super) refused: Option<String>,
 }
 
+impl PlannedBatch {
+    /// What the batch needs, if it can be planned.
+    fn need(&self) -> Option<BatchNeed> {
+        let planned = self.planned.as_ref()?;
+        Some(BatchNeed { batch: self.batch, planned_peak_bytes: planned.needed_bytes })
+    }
+}
+
 #[derive(Debug, Serialize)]
 pub(super) struct PlannedPeak {
     pub(super) planned_peak_bytes: Bytes,
     /// The most bytes that the pools of a GPU reserve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) planned_reserved_bytes: Option<Bytes>,
+    /// What decides whether it fits.
+    #[serde(skip)]
+    needed_bytes: Bytes,
     pub(super) fits: Option<bool>,
     pub(super) categories: Categories,
     peak_phase: String,
@@ -106,7 +117,7 @@ pub(super) struct PlannedPeak {
 /// Plans the batches of the command line, and writes the timeline files.
 pub(super) fn plan(planner: &Planner, arguments: &PlanArguments) -> Result<BatchPlan, CliError> {
     let batches = planner.batches(arguments)?;
-    let largest = planner.largest()?;
+    let largest = planner.largest(&batches)?;
     let files = planner.write_timeline(arguments)?;
     let (session, batch) = (&planner.session, planner.session.config.train.batch);
     let too_large = too_large(&batches, batch);
@@ -184,6 +195,7 @@ impl Planner {
         let planned = PlannedPeak {
             planned_peak_bytes,
             planned_reserved_bytes: timeline.reserved_peak(),
+            needed_bytes: timeline.needed_bytes(),
             fits: self.limit_bytes.map(|limit| fits(timeline.needed_bytes(), limit, self.backend)),
             categories: peak.categories,
             peak_phase: phase.to_owned(),
@@ -209,9 +221,11 @@ impl Planner {
     }
 
     /// The largest batch that fits, of at most all training samples.
-    fn largest(&self) -> Result<Option<LargestBatch>, CliError> {
+    fn largest(&self, rows: &[PlannedBatch]) -> Result<Option<BatchNeed>, CliError> {
         let Some(limit_bytes) = self.limit_bytes else { return Ok(None) };
-        Ok(largest_batch(&self.session, self.options(), limit_bytes, self.session.source.len(Split::Train))?)
+        let most = self.session.source.len(Split::Train);
+        let planned: Vec<_> = rows.iter().filter_map(PlannedBatch::need).collect();
+        Ok(largest_batch(&self.session, self.options(), limit_bytes, most, &planned)?)
     }
 
     fn write_timeline(&self, arguments: &PlanArguments) -> Result<Vec<PathBuf>, CliError> {
@@ -227,8 +241,7 @@ impl Planner {
         let varied = varied(&self.session, &[Change::Batch(batch)]);
         let Some((limit, session)) = self.limit_bytes.zip(varied.ok()) else { return WayOut::default() };
         // The largest batch has a line of its own.
-        let keeps_batch = |advice: &Advice| advice.settings.iter().all(|(key, _)| key != "train.batch");
-        let levers = advise(&session, limit, self.backend).levers.into_iter().filter(keeps_batch);
-        WayOut { levers: levers.collect(), levers_batch: Some(batch) }
+        let levers = advise_on(Subject::TrainingOfBatch, &session, limit, self.backend).levers;
+        WayOut { levers, levers_batch: Some(batch) }
     }
 }
