@@ -243,7 +243,7 @@ fn checkpoints() {
         "malformed_checkpoints",
         &[
             Case::new("resume from nowhere", &["train", "--resume", "nowhere"]),
-            Case::new("resume from a file", &["train", "--resume", "tiny.toml"]),
+            Case::new("resume from a file", &["train", "--resume", "tiny.toml/run"]),
             Case::new("evaluate nothing", &["evaluate", "--config", "tiny.toml"]),
             resume("every checkpoint damaged", &[]).after(move |folder| {
                 trained(folder);

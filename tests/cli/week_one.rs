@@ -101,6 +101,16 @@ fn a_trained_model_has_one_name_for_every_command() {
     let exported =
         folder.oomph(&["export", "run/3", "--to", "three.safetensors", "--json"]).success().last_json();
     assert_eq!(exported["step"], 3);
+    // A config stands for its newest run.
+    assert_eq!(step("tiny.toml"), 6);
+    let exported = folder.oomph(&["export", "tiny.toml", "--output", "six.safetensors", "--json"]).success();
+    assert_eq!(exported.last_json()["step"], 6);
+    let longer = ["train", "--resume", "tiny.toml", "--steps", "7", "--json"];
+    assert_eq!(folder.oomph(&longer).success().json_lines()[0]["first_step"], 6);
+    let answer = folder.oomph(&["evaluate", "tiny.toml", "--config", "lstm"]);
+    assert!(answer.stderr.starts_with("error: the config is `tiny.toml` or `lstm`, not both\n"), "{answer}");
+    let weights = ["evaluate", "tiny.toml", "--weights", "six.safetensors", "--json"];
+    assert_eq!(folder.oomph(&weights).success().last_json()["weights"], "six.safetensors");
     let resumed = folder.oomph(&["train", "--resume", "run/3", "--steps", "4", "--json"]).success();
     assert_eq!(resumed.json_lines()[0]["first_step"], 3);
     // Those that scripts have.
@@ -112,7 +122,9 @@ fn a_trained_model_has_one_name_for_every_command() {
 #[test]
 fn a_model_is_named_before_the_photos() {
     let folder = Folder::new();
-    folder.oomph(&["train", "--config", "resnet", "--steps", "1", "--set", "run.directory=net"]).success();
+    let net = "extends = 'resnet'\n[run]\ndirectory = 'net'\n";
+    fs::write(folder.at("net.toml"), net).unwrap();
+    folder.oomph(&["train", "net.toml", "--steps", "1"]).success();
     let mut pixels = image::RgbImage::new(8, 8);
     pixels.put_pixel(3, 3, image::Rgb([250, 10, 10]));
     pixels.save(folder.at("colour.png")).unwrap();
@@ -122,6 +134,10 @@ fn a_model_is_named_before_the_photos() {
         answer.stderr,
         "note: `colour.png` has colours, and the model sees grey images: colours are dropped\n"
     );
+    // A config stands for its newest run.
+    let by_config = folder.oomph(&["predict", "net.toml", "colour.png", "--top", "2"]).success();
+    assert_eq!(by_config.stdout, answer.stdout);
+    assert!(by_config.stderr.starts_with("note: using the checkpoint `net/checkpoints/"), "{by_config}");
     let answer = folder.oomph(&["predict", "net"]);
     assert!(answer.stderr.starts_with("error: there is nothing to predict from"), "{answer}");
 }

@@ -9,12 +9,12 @@ use oomph_runs::state::FoundCheckpoint;
 use crate::{config::ConfigArguments, error::ArgumentsError, flags::Flag};
 
 /// A trained model, by one path: a run directory stands for its newest checkpoint, `RUN/best` and `RUN/400` for another one.
-/// A checkpoint's own directory works too.
+/// A checkpoint's own directory works too, and a config stands for its newest run.
 #[derive(Args, Clone, Debug)]
 pub struct CheckpointArguments {
     /// A run directory such as runs/resnet (its newest checkpoint), runs/resnet/best, runs/resnet/400
-    /// (a step), or a checkpoint; with its own config unless --config is given [default: the newest run
-    /// of the config]
+    /// (a step), or a checkpoint; with its own config unless --config is given. Or a config, for its
+    /// newest run [default: the newest run of resnet.toml, or of --config]
     #[arg(value_name = "RUN", conflicts_with = "checkpoint")]
     path: Option<PathBuf>,
     /// The same
@@ -28,17 +28,19 @@ impl CheckpointArguments {
         self.path.as_deref().or(self.checkpoint.as_deref())
     }
 
-    /// Refuses a path beside a flag that names another source of the weights.
+    /// The arguments of the configuration beside a flag that names another source of the weights. The path may name a config.
     ///
     /// # Errors
-    /// There is a path.
-    pub fn refuse_beside(&self, flag: &'static str, value: &str) -> Result<(), ArgumentsError> {
-        match self.path() {
-            None => Ok(()),
-            Some(path) => {
-                Err(ArgumentsError::TwoSources { path: path.to_owned(), flag, value: value.to_owned() })
-            }
-        }
+    /// The path names no config, or `--config` names another one.
+    pub fn config_beside(
+        &self,
+        flag: &'static str,
+        value: &str,
+        config: &ConfigArguments,
+    ) -> Result<ConfigArguments, ArgumentsError> {
+        let Some(path) = self.path() else { return Ok(config.clone()) };
+        let two = || ArgumentsError::TwoSources { path: path.to_owned(), flag, value: value.to_owned() };
+        config.of(path)?.ok_or_else(two)
     }
 
     /// The checkpoint with its configuration.

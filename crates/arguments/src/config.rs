@@ -82,8 +82,25 @@ impl ConfigArguments {
         resolve(self.config.as_deref(), CONFIGS)
     }
 
-    /// The checkpoint at a path with its configuration; without a path, the configuration of `--config` with the checkpoint in
-    /// its run directory.
+    /// The same with the config that `path` names, where a run or a checkpoint may stand too; `None` where it names no config.
+    ///
+    /// A path that ends in `.toml` names one, there or not. So does the bare name of a config, unless a file or folder has it.
+    ///
+    /// # Errors
+    /// `--config` names another one.
+    pub fn of(&self, path: &Path) -> Result<Option<Self>, ArgumentsError> {
+        let Some(name) = path.to_str().filter(|_| !Checkpoint::is_named(path)) else { return Ok(None) };
+        let is_bare_name = || !path.exists() && resolve(Some(name), CONFIGS).is_ok();
+        let is_config = !path.is_dir() && (path.extension().is_some_and(|it| it == "toml") || is_bare_name());
+        match &self.config {
+            _ if !is_config => Ok(None),
+            Some(config) => Err(ArgumentsError::TwoConfigs { path: path.to_owned(), config: config.clone() }),
+            None => Ok(Some(Self { config: Some(name.to_owned()), sets: self.sets.clone() })),
+        }
+    }
+
+    /// The checkpoint at a path with its configuration; of a path that names a config, and without a path, the configuration
+    /// with the checkpoint in its run directory.
     ///
     /// # Errors
     /// There is no checkpoint, or a setting is refused.
@@ -93,6 +110,9 @@ impl ConfigArguments {
         flags: &[Flag<'_>],
     ) -> Result<(Config, FoundCheckpoint), ArgumentsError> {
         if let Some(path) = path {
+            if let Some(named) = self.of(path)? {
+                return named.load_with_checkpoint(None, flags);
+            }
             let found = Checkpoint::find(path)?;
             return Ok((self.load_for(&found.checkpoint, flags)?, found));
         }

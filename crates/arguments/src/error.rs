@@ -24,6 +24,14 @@ pub enum ArgumentsError {
         /// The run directory.
         path: PathBuf,
     },
+    /// A config where a run or checkpoint may stand, beside another one.
+    #[error("the config is `{}` or `{config}`, not both", path.display())]
+    TwoConfigs {
+        /// The config at the place of a run.
+        path: PathBuf,
+        /// The other one.
+        config: String,
+    },
     /// A checkpoint beside another source of weights.
     #[error("the weights come from `{}` or from `{flag} {value}`, not from both", path.display())]
     TwoSources {
@@ -54,6 +62,7 @@ impl ArgumentsError {
                     config.display()
                 ))
             }
+            Self::TwoConfigs { .. } => Some("name one of them".into()),
             Self::NoCheckpoint { .. } => Some(
                 "train first with `oomph train` and the same config, or name another run or checkpoint"
                     .into(),

@@ -371,8 +371,10 @@ fn not_found_hint(name: &str, embedded: &[String]) -> String {
     let known = listed(embedded, "and");
     // `configs/resnet.toml` is a path in a clone alone.
     let in_folder = name.rsplit_once('/').map(|(_, file)| embedded.iter().find(|known| *known == file));
-    let names = || embedded.iter().flat_map(|known| [known.as_str(), known.trim_end_matches(".toml")]);
-    match in_folder.map_or_else(|| nearest(name, names()), |known| known.map(String::as_str)) {
+    // Without the ending, which makes all names alike.
+    let stem = |name| str::trim_end_matches(name, ".toml");
+    let likeliest = || nearest(stem(name), embedded.iter().map(|known| stem(known.as_str())));
+    match in_folder.map_or_else(likeliest, |known| known.map(String::as_str)) {
         Some(meant) => format!("did you mean `{meant}`? the built-in configs are {known}"),
         None => format!(
             "give the path of a TOML file or the name of a built-in config; the built-in configs are {known}"

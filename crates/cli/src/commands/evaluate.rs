@@ -95,8 +95,8 @@ impl EvaluateArguments {
         let [devices, limit] = self.device.flags();
         let flags = [devices, limit, self.weights.flag()];
         if let Some(weights) = &self.weights.weights {
-            self.checkpoint.refuse_beside("--weights", weights)?;
-            return Ok((self.config.load(&flags)?, None));
+            let config = self.checkpoint.config_beside("--weights", weights, &self.config)?;
+            return Ok((config.load(&flags)?, None));
         }
         let (config, found) = self.checkpoint.load(&self.config, &flags)?;
         Ok((config, Some(found)))

@@ -36,7 +36,7 @@ pub(crate) struct ExportArguments {
     #[command(flatten)]
     checkpoint: CheckpointArguments,
     /// The file to write: safetensors, or ONNX if it ends in `.onnx`
-    #[arg(long, value_name = "FILE", value_parser = weights_file)]
+    #[arg(long, value_name = "FILE", alias = "output", short_alias = 'o', value_parser = weights_file)]
     to: PathBuf,
     /// The names and shapes of the tensors of a safetensors file [default: pytorch]
     #[arg(long, value_enum)]
@@ -101,8 +101,8 @@ pub(crate) fn run(arguments: &ExportArguments, registry: &Registry) -> Result<Ex
         return Err(CliError::LayoutOfOnnx { path: arguments.to.clone() });
     }
     let written = if let Some(weights) = &arguments.weights.weights {
-        arguments.checkpoint.refuse_beside("--weights", weights)?;
-        arguments.of_weights(registry)?
+        let config = arguments.checkpoint.config_beside("--weights", weights, &arguments.config)?;
+        arguments.of_weights(&config, registry)?
     } else {
         arguments.of_checkpoint(registry)?
     };
@@ -118,8 +118,8 @@ impl ExportArguments {
         self.layout.map_or_else(WeightLayout::default, WeightLayout::from)
     }
 
-    fn of_weights(&self, registry: &Registry) -> Result<Written, CliError> {
-        let session = open(self.config.load(&[self.weights.flag()])?, registry)?;
+    fn of_weights(&self, config: &ConfigArguments, registry: &Registry) -> Result<Written, CliError> {
+        let session = open(config.load(&[self.weights.flag()])?, registry)?;
         let existing = self.overwrite.existing();
         let (exported, notices) = if self.is_onnx() {
             let (exported, notices) = export_onnx_weights(&session, &self.to, existing)?;

@@ -23,7 +23,7 @@ pub(crate) struct InitArguments {
     #[arg(value_name = "FOLDER")]
     data: Option<PathBuf>,
     /// The config file to write [default: the name of the data with `.toml`, here]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", alias = "output", short_alias = 'o')]
     to: Option<PathBuf>,
     /// The model (`model.name`) [default: one for the kind of data]
     #[arg(long, value_name = "NAME")]

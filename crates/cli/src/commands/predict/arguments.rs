@@ -20,8 +20,8 @@ Examples:
   oomph predict runs/lstm-lm --prompt \"ROMEO:\" --length 500 --temperature 0.8")]
 pub(crate) struct PredictArguments {
     /// First the run or checkpoint of the model, as runs/photos, runs/photos/best or runs/photos/400 (a
-    /// step) [default: the newest run of the config]. Then JPEG or PNG files, or folders to search for
-    /// them
+    /// step), or a config, for its newest run [default: the newest run of resnet.toml, or of --config].
+    /// Then JPEG, PNG or WebP files, or folders to search for them
     #[arg(value_name = "RUN|FILE|FOLDER")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -95,26 +95,32 @@ fn temperature(text: &str) -> Result<f64, String> {
 }
 
 impl PredictArguments {
-    /// The run or checkpoint that is named, if one is.
-    pub(super) fn model(&self) -> Option<PathBuf> {
-        let named = || self.paths.first().filter(|path| Checkpoint::is_named(path)).cloned();
-        match (&self.run, self.checkpoint) {
+    /// The run, the checkpoint or the config that is named, if one is.
+    pub(super) fn model(&self) -> Result<Option<PathBuf>, CliError> {
+        let named = match (&self.run, self.checkpoint) {
             (Some(run), Some(which)) => Some(run.join(which.to_string())),
             (Some(run), None) => Some(run.clone()),
-            (None, _) => named(),
-        }
+            (None, _) => self.split()?.0.cloned(),
+        };
+        Ok(named)
     }
 
     /// The images and folders.
-    pub(super) fn inputs(&self) -> &[PathBuf] {
-        match self.paths.split_first() {
-            Some((first, rest)) if self.run.is_none() && Checkpoint::is_named(first) => rest,
-            _ => &self.paths,
-        }
+    pub(super) fn inputs(&self) -> Result<&[PathBuf], CliError> {
+        Ok(self.split()?.1)
+    }
+
+    /// The model and the inputs among the positional arguments.
+    fn split(&self) -> Result<(Option<&PathBuf>, &[PathBuf]), CliError> {
+        let Some((first, rest)) = self.paths.split_first().filter(|_| self.run.is_none()) else {
+            return Ok((None, &self.paths));
+        };
+        let is_model = Checkpoint::is_named(first) || self.config.of(first)?.is_some();
+        Ok(if is_model { (Some(first), rest) } else { (None, &self.paths) })
     }
 
     /// The configuration and the checkpoint.
     pub(super) fn find(&self) -> Result<(Config, FoundCheckpoint), CliError> {
-        Ok(self.config.load_with_checkpoint(self.model().as_deref(), &self.device.flags())?)
+        Ok(self.config.load_with_checkpoint(self.model()?.as_deref(), &self.device.flags())?)
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn run(
     model: TrainedModel,
 ) -> Result<Exit, CliError> {
     let start = Instant::now();
-    let listed = image_files(arguments.inputs())?;
+    let listed = image_files(arguments.inputs()?)?;
     let files = Arc::new(ImageFiles::new(&model.source, listed).ok_or_else(|| model.unsupported_input())?);
     let reader = model.source.images.as_ref();
     if let Some(notice) = reader.and_then(|reader| reader.channel_notice(files.files())) {

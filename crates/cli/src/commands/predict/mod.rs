@@ -6,6 +6,7 @@ mod text;
 
 use oomph_config::{Config, Entry, Origin};
 use oomph_data::SourceRecord;
+use oomph_runs::state::Checkpoint;
 use oomph_trainer::Registry;
 
 pub(crate) use self::arguments::PredictArguments;
@@ -23,7 +24,7 @@ pub(crate) fn run(arguments: &PredictArguments, registry: &Registry) -> Result<E
     for key in without_effect(&config) {
         Notices::default().warning(format!("`{key}` has no effect: {inputs} read as in training"));
     }
-    if arguments.model().is_none() {
+    if arguments.model()?.is_none_or(|path| !Checkpoint::is_named(&path)) {
         let step = checkpoint.progress().step;
         let path = checkpoint.path().display();
         Notices::default().note(format!("using the checkpoint `{path}` of step {step}"));
@@ -33,9 +34,10 @@ pub(crate) fn run(arguments: &PredictArguments, registry: &Registry) -> Result<E
     }
     // The training data decides the kind of input.
     let model = TrainedModel { config, checkpoint, source };
+    let has_inputs = !arguments.inputs()?.is_empty();
     match (&arguments.text.prompt, &model.source) {
-        (Some(_), _) if !arguments.inputs().is_empty() => Err(CliError::TextAndFiles),
-        (None, SourceRecord { images, level, .. }) if arguments.inputs().is_empty() => {
+        (Some(_), _) if has_inputs => Err(CliError::TextAndFiles),
+        (None, SourceRecord { images, level, .. }) if !has_inputs => {
             match images.is_some() || level.is_some() {
                 true => Err(CliError::NothingToPredict { takes_text: level.is_some() }),
                 false => Err(model.unsupported_input()),

@@ -1,7 +1,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use oomph_arguments::{DeviceArguments, NamedConfigArguments, Seeds, StrategyArguments, TrainingArguments};
+use oomph_arguments::{
+    ConfigArguments, DeviceArguments, NamedConfigArguments, Seeds, StrategyArguments, TrainingArguments,
+};
 use oomph_config::Config;
 use oomph_runs::{
     Adapted, RunDirectory,
@@ -41,7 +43,7 @@ pub(crate) struct TrainArguments {
     pub(super) seeds: Option<Seeds>,
     /// Continue a run from its newest checkpoint, or from the start without one. RUN is a run
     /// directory, RUN/best, RUN/400 (a step) or a checkpoint, used with its own config unless --config
-    /// is given; without RUN it is the newest run of the config
+    /// is given, or a config, for its newest run; without RUN it is the newest run of the config
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     pub(super) resume: Option<Option<PathBuf>>,
     /// Train even if the plan exceeds the memory limit
@@ -60,16 +62,28 @@ impl TrainArguments {
         let [devices, limit] = self.device.flags();
         let mut flags = vec![devices, self.strategy.flag(), limit];
         flags.extend(self.training.flags());
-        let config = self.config.named();
-        Ok(match &self.resume {
-            Some(Some(path)) if config.config.is_none() => match Checkpoint::find(path) {
+        Ok(match self.config_and_resume()? {
+            (config, Resume::From(path)) if config.config.is_none() => match Checkpoint::find(&path) {
                 // Without a checkpoint the run starts anew with its own config.
-                Err(StateError::NotACheckpoint { .. }) if RunDirectory::is_run(path) => {
-                    config.load_for_run(path, &flags)?
+                Err(StateError::NotACheckpoint { .. }) if RunDirectory::is_run(&path) => {
+                    config.load_for_run(&path, &flags)?
                 }
                 found => config.load_for(&found?.checkpoint, &flags)?,
             },
-            _ => config.load(&flags)?,
+            (config, _) => config.load(&flags)?,
+        })
+    }
+
+    /// The named config, and which run to continue. After `--resume` a config stands for its newest run.
+    fn config_and_resume(&self) -> Result<(ConfigArguments, Resume), CliError> {
+        let config = self.config.named();
+        Ok(match &self.resume {
+            None => (config, Resume::No),
+            Some(None) => (config, Resume::Latest),
+            Some(Some(path)) => match config.of(path)? {
+                Some(named) => (named, Resume::Latest),
+                None => (config, Resume::From(path.clone())),
+            },
         })
     }
 
@@ -81,14 +95,14 @@ impl TrainArguments {
         Ok(adapt(&session)?.map_or((session, None), |(session, adapted)| (session, Some(adapted))))
     }
 
-    pub(super) fn options(&self, session: &Session, adapted: Option<Adapted>) -> TrainOptions {
-        let resume = match &self.resume {
-            None => Resume::No,
-            Some(None) => Resume::Latest,
-            Some(Some(path)) => Resume::From(path.clone()),
-        };
+    pub(super) fn options(
+        &self,
+        session: &Session,
+        adapted: Option<Adapted>,
+    ) -> Result<TrainOptions, CliError> {
+        let (_, resume) = self.config_and_resume()?;
         let report = Some(output::report_directory(session.config.name()));
         let skip_plan_check = self.no_plan_check;
-        TrainOptions { resume, skip_plan_check, adapted, report, pause_at: None }
+        Ok(TrainOptions { resume, skip_plan_check, adapted, report, pause_at: None })
     }
 }

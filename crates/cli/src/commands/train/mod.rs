@@ -46,7 +46,7 @@ fn lead(arguments: &TrainArguments, session: &Session, adapted: Option<Adapted>)
     let mut progress = Progress::new(style, &stop);
     let is_verbose = style.is_verbose();
     signals::listen(&stop, is_verbose.then(|| progress.notices()))?;
-    let trained = train(session, &arguments.options(session, adapted), &mut progress, &stop);
+    let trained = train(session, &arguments.options(session, adapted)?, &mut progress, &stop);
     let notices = progress.finish().map_err(CliError::EventsUnread)?;
     let done = match trained {
         Err(error) if stop.reason().is_none() => {
