@@ -77,14 +77,14 @@ pub const ATTACKS: &[Attack] = &[
     Attack {
         name: "kills",
         summary: "kills trainings at random moments and at system calls, and resumes what is left",
-        short_cases: 300,
+        short_cases: 150,
         long_cases: 10_000,
         run: kills::run,
     },
     Attack {
         name: "faults",
         summary: "lets system calls fail, or write only a part, in every command that writes",
-        short_cases: 300,
+        short_cases: 150,
         long_cases: 5_000,
         run: faults::run,
     },
@@ -119,7 +119,7 @@ pub const ATTACKS: &[Attack] = &[
     Attack {
         name: "limits",
         summary: "trains under limits of memory that plans say fit, and below them",
-        short_cases: 20,
+        short_cases: 10,
         long_cases: 300,
         run: limits::run,
     },
@@ -133,7 +133,7 @@ pub const ATTACKS: &[Attack] = &[
     Attack {
         name: "ranks",
         summary: "kills, stops, slows and starves ranks of an MPI training",
-        short_cases: 12,
+        short_cases: 6,
         long_cases: 120,
         run: ranks::run,
     },

@@ -17,7 +17,7 @@ use super::{
     arguments::PlanArguments,
     planner::{Planner, Rules},
 };
-use crate::error::CliError;
+use crate::{error::CliError, threads};
 
 /// Plans of several batches, each the same for all devices; as JSON.
 #[derive(Debug, Serialize)]
@@ -117,10 +117,11 @@ pub(super) struct PlannedPeak {
 /// Plans the batches of the command line, and writes the timeline files.
 pub(super) fn plan(planner: &Planner, arguments: &PlanArguments) -> Result<BatchPlan, CliError> {
     let batches = planner.batches(arguments)?;
-    let largest = planner.largest(&batches)?;
-    let files = planner.write_timeline(arguments)?;
     let (session, batch) = (&planner.session, planner.session.config.train.batch);
     let too_large = too_large(&batches, batch);
+    let way_out = || too_large.map(|batch| planner.way_out(batch)).unwrap_or_default();
+    let (largest, way_out) = threads::both(|| planner.largest(&batches), way_out);
+    let (largest, files) = (largest?, planner.write_timeline(arguments)?);
     Ok(BatchPlan {
         model: session.architecture.name().to_owned(),
         optimizer: planner.optimizer(),
@@ -133,7 +134,7 @@ pub(super) fn plan(planner: &Planner, arguments: &PlanArguments) -> Result<Batch
         micro_batch: micro_batch(session),
         largest_batch: largest.map(|largest| largest.batch),
         largest_batch_planned_peak_bytes: largest.map(|largest| largest.planned_peak_bytes),
-        way_out: too_large.map(|batch| planner.way_out(batch)).unwrap_or_default(),
+        way_out,
         batches,
         plan_seconds: 0.0,
         text: TextOnly {
@@ -169,21 +170,26 @@ impl Planner {
                 CliError::Train(error) if !alone => Ok(self.refused(batch, error.to_string())),
                 error => Err(error),
             };
-            return asked
-                .into_iter()
-                .map(|batch| self.batch(batch).or_else(|error| refuse(batch, error)))
-                .collect();
+            let planned = self.planned(asked).into_iter();
+            return planned.map(|(batch, planned)| planned.or_else(|error| refuse(batch, error))).collect();
         }
         let own = self.session.config.train.batch;
         let usual: BTreeSet<usize> = [1, 8, 64, 512, own].into();
         let source = &self.session.source;
         let are_there =
             |batch: &usize| *batch == own || source.is_declared() || *batch <= source.len(Split::Train);
-        let planned = usual.into_iter().filter(are_there).map(|batch| (batch, self.batch(batch)));
+        let planned = self.planned(usual.into_iter().filter(are_there).collect()).into_iter();
         planned
             .filter(|(batch, planned)| *batch == own || planned.is_ok())
             .map(|(_, planned)| planned)
             .collect()
+    }
+
+    /// All of these batches, each planned by one thread.
+    fn planned(&self, batches: BTreeSet<usize>) -> Vec<(usize, Result<PlannedBatch, CliError>)> {
+        let batches: Vec<_> = batches.into_iter().collect();
+        let planned = threads::map(&batches, |batch| self.batch(*batch));
+        batches.into_iter().zip(planned).collect()
     }
 
     fn batch(&self, batch: usize) -> Result<PlannedBatch, CliError> {
