@@ -174,6 +174,9 @@ evaluate runs/resnet
 evaluate runs/resnet/best --json
 evaluate runs/resnet/4 --confusion matrix.svg
 evaluate --config resnet
+evaluate resnet
+! evaluate lstm-lm
+! evaluate missing.toml
 ! evaluate runs/resnet/400
 ! evaluate nowhere
 ! evaluate runs/resnet --weights missing.safetensors
@@ -184,10 +187,12 @@ export runs/resnet --to weights.safetensors
 ! export runs/resnet --to weights.safetensors
 export runs/resnet --to weights.safetensors --force
 export runs/resnet --to weights.onnx
+export resnet -o again.safetensors
 ! export runs/resnet --to weights.pt
 ! export runs/resnet
 evaluate --weights weights.safetensors --config resnet
-! evaluate --weights weights.safetensors resnet
+evaluate --weights weights.safetensors resnet
+! evaluate --weights weights.safetensors runs/resnet
 train resnet --steps 1 --set model.weights=weights.safetensors
 ! train lstm --steps 1 --set model.weights=weights.safetensors
 ! train resnet --set model.weights=notes.txt
@@ -195,6 +200,9 @@ train resnet --steps 1 --set model.weights=weights.safetensors
 ! train resnet --set 'model.freeze=["layer9"]'
 predict runs/resnet grey.png
 predict runs/resnet grey.png --top 2 --json
+predict resnet grey.png
+! predict grey.png resnet
+! predict runs/nowhere grey.png
 ! predict runs/resnet
 ! predict runs/resnet missing.png
 ! predict runs/resnet notes.txt
@@ -206,6 +214,7 @@ train resnet-folder --set data.path=photos --steps 2 --batch 4
 ! train resnet-folder --set data.path=empty
 ! train resnet-folder --set data.path=notes.txt
 predict runs/resnet-folder photos/red
+evaluate resnet-folder
 train lstm-lm --set data.path=notes.txt --set data.steps=8 --set data.held_out=0.2 --steps 2 --batch 2
 predict runs/lstm-lm --prompt the --length 5 --seed 1
 ! predict runs/lstm-lm

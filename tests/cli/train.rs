@@ -194,13 +194,18 @@ fn a_run_directory_is_held_by_one_process() {
 }
 
 #[test]
-fn a_run_without_a_directory_takes_the_next_that_is_free() {
+fn a_run_without_a_directory_takes_the_next_number() {
     let folder = Folder::new();
     let text = String::from_utf8(folder.read("tiny.toml")).unwrap().replace("directory = 'run'", "");
     folder.write("tiny.toml", text);
     for run in ["runs/tiny", "runs/tiny-2", "runs/tiny-3"] {
         assert_eq!(folder.train(&["--json"]).success().last_json()["run_dir"], run);
     }
+    // A gap stays: commands take the highest number as the newest run.
+    fs::remove_dir_all(folder.at("runs/tiny-2")).unwrap();
+    assert_eq!(folder.train(&["--json"]).success().last_json()["run_dir"], "runs/tiny-4");
+    let done = folder.oomph(&["evaluate", "tiny.toml", "--json"]).success().last_json();
+    assert!(done["checkpoint"].as_str().unwrap().starts_with("runs/tiny-4/"), "{done}");
 }
 
 #[test]

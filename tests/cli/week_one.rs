@@ -101,16 +101,22 @@ fn a_trained_model_has_one_name_for_every_command() {
     let exported =
         folder.oomph(&["export", "run/3", "--to", "three.safetensors", "--json"]).success().last_json();
     assert_eq!(exported["step"], 3);
-    // A config stands for its newest run.
+    // A config stands for its newest run, with the settings of that run.
     assert_eq!(step("tiny.toml"), 6);
+    folder
+        .oomph(&["train", "tiny.toml", "--set", "model.hidden=5", "--set", "run.directory=other"])
+        .success();
+    let other = ["evaluate", "tiny.toml", "--set", "run.directory=other", "--json"];
+    let done = folder.oomph(&other).success().last_json();
+    assert!(done["checkpoint"].as_str().unwrap().starts_with("other/checkpoints/"), "{done}");
     let exported = folder.oomph(&["export", "tiny.toml", "--output", "six.safetensors", "--json"]).success();
     assert_eq!(exported.last_json()["step"], 6);
     let longer = ["train", "--resume", "tiny.toml", "--steps", "7", "--json"];
     assert_eq!(folder.oomph(&longer).success().json_lines()[0]["first_step"], 6);
-    let answer = folder.oomph(&["evaluate", "tiny.toml", "--config", "lstm"]);
-    assert!(answer.stderr.starts_with("error: the config is `tiny.toml` or `lstm`, not both\n"), "{answer}");
     let weights = ["evaluate", "tiny.toml", "--weights", "six.safetensors", "--json"];
     assert_eq!(folder.oomph(&weights).success().last_json()["weights"], "six.safetensors");
+    let answer = folder.oomph(&["evaluate", "lstm"]);
+    assert!(answer.stderr.starts_with("error: there is no checkpoint in `runs/lstm`\n"), "{answer}");
     let resumed = folder.oomph(&["train", "--resume", "run/3", "--steps", "4", "--json"]).success();
     assert_eq!(resumed.json_lines()[0]["first_step"], 3);
     // Those that scripts have.
@@ -140,6 +146,16 @@ fn a_model_is_named_before_the_photos() {
     assert!(by_config.stderr.starts_with("note: using the checkpoint `net/checkpoints/"), "{by_config}");
     let answer = folder.oomph(&["predict", "net"]);
     assert!(answer.stderr.starts_with("error: there is nothing to predict from"), "{answer}");
+    // No other model answers in the place of one that is not there, or that stands behind.
+    let answer = folder.oomph(&["predict", "nett", "colour.png"]);
+    assert!(answer.stderr.starts_with("error: `nett` is not a checkpoint, nor a run"), "{answer}");
+    let answer = folder.oomph(&["predict", "colour.png", "net.toml"]);
+    assert!(answer.stderr.starts_with("error: `net.toml` is a model, and only the first path"), "{answer}");
+    assert!(
+        answer.stderr.contains("hint: name the model, then images: `oomph predict net.toml …`"),
+        "{answer}"
+    );
+    assert!(answer.stdout.is_empty(), "{answer}");
 }
 
 #[test]

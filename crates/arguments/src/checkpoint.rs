@@ -9,7 +9,7 @@ use oomph_runs::state::FoundCheckpoint;
 use crate::{config::ConfigArguments, error::ArgumentsError, flags::Flag};
 
 /// A trained model, by one path: a run directory stands for its newest checkpoint, `RUN/best` and `RUN/400` for another one.
-/// A checkpoint's own directory works too, and a config stands for its newest run.
+/// A checkpoint's own directory works too, and a config stands for its newest run, with that run's own settings.
 #[derive(Args, Clone, Debug)]
 pub struct CheckpointArguments {
     /// A run directory such as runs/resnet (its newest checkpoint), runs/resnet/best, runs/resnet/400
@@ -31,7 +31,7 @@ impl CheckpointArguments {
     /// The arguments of the configuration beside a flag that names another source of the weights. The path may name a config.
     ///
     /// # Errors
-    /// The path names no config, or `--config` names another one.
+    /// The path names no config, or `--config` names one too.
     pub fn config_beside(
         &self,
         flag: &'static str,
@@ -39,8 +39,10 @@ impl CheckpointArguments {
         config: &ConfigArguments,
     ) -> Result<ConfigArguments, ArgumentsError> {
         let Some(path) = self.path() else { return Ok(config.clone()) };
-        let two = || ArgumentsError::TwoSources { path: path.to_owned(), flag, value: value.to_owned() };
-        config.of(path)?.ok_or_else(two)
+        match path.to_str() {
+            Some(name) if config.config.is_none() && config.is_named_by(path) => Ok(config.with_name(name)),
+            _ => Err(ArgumentsError::TwoSources { path: path.to_owned(), flag, value: value.to_owned() }),
+        }
     }
 
     /// The checkpoint with its configuration.

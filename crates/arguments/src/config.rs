@@ -1,6 +1,6 @@
 //! The configuration of a command.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use oomph_config::{Config, ConfigError, ConfigFile, Sources, Value, file::resolve};
@@ -82,25 +82,38 @@ impl ConfigArguments {
         resolve(self.config.as_deref(), CONFIGS)
     }
 
-    /// The same with the config that `path` names, where a run or a checkpoint may stand too; `None` where it names no config.
-    ///
-    /// A path that ends in `.toml` names one, there or not. So does the bare name of a config, unless a file or folder has it.
-    ///
-    /// # Errors
-    /// `--config` names another one.
-    pub fn of(&self, path: &Path) -> Result<Option<Self>, ArgumentsError> {
-        let Some(name) = path.to_str().filter(|_| !Checkpoint::is_named(path)) else { return Ok(None) };
-        let is_bare_name = || !path.exists() && resolve(Some(name), CONFIGS).is_ok();
-        let is_config = !path.is_dir() && (path.extension().is_some_and(|it| it == "toml") || is_bare_name());
-        match &self.config {
-            _ if !is_config => Ok(None),
-            Some(config) => Err(ArgumentsError::TwoConfigs { path: path.to_owned(), config: config.clone() }),
-            None => Ok(Some(Self { config: Some(name.to_owned()), sets: self.sets.clone() })),
-        }
+    /// The same with another config.
+    pub(crate) fn with_name(&self, name: &str) -> Self {
+        Self { config: Some(name.to_owned()), sets: self.sets.clone() }
     }
 
-    /// The checkpoint at a path with its configuration; of a path that names a config, and without a path, the configuration
-    /// with the checkpoint in its run directory.
+    /// Whether `path` names a config, where a run or a checkpoint may stand too. A path that ends in `.toml` names one, there
+    /// or not. So does the name of a config, unless a file has it.
+    pub fn is_named_by(&self, path: &Path) -> bool {
+        let is_file = path.extension().is_some_and(|ending| ending == "toml") && !path.is_dir();
+        let is_name = || (!path.exists() || path.is_dir()) && resolve(path.to_str(), CONFIGS).is_ok();
+        !Checkpoint::is_named(path) && path.to_str().is_some() && (is_file || is_name())
+    }
+
+    /// The newest run of the config that `path` names; `None` where it names none.
+    ///
+    /// # Errors
+    /// There is no such config, or it has no run.
+    pub fn run_of(&self, path: &Path) -> Result<Option<PathBuf>, ArgumentsError> {
+        if !self.is_named_by(path) {
+            return Ok(None);
+        }
+        let file = resolve(path.to_str(), CONFIGS)?;
+        let name = file.stem();
+        // Of a config that cannot train as it is, such as one whose data is named on the command line, the name says enough.
+        let config = self.layered(Sources::new(file), &[]).ok();
+        let directory = config.and_then(|config| config.run.directory);
+        let run = directory.unwrap_or_else(|| RunDirectory::last(&name));
+        if RunDirectory::is_run(&run) { Ok(Some(run)) } else { Err(ArgumentsError::NoCheckpoint { run }) }
+    }
+
+    /// The checkpoint at a path with its configuration, where a config stands for its newest run; without a path, the
+    /// configuration of `--config` with the checkpoint in its run directory.
     ///
     /// # Errors
     /// There is no checkpoint, or a setting is refused.
@@ -110,10 +123,7 @@ impl ConfigArguments {
         flags: &[Flag<'_>],
     ) -> Result<(Config, FoundCheckpoint), ArgumentsError> {
         if let Some(path) = path {
-            if let Some(named) = self.of(path)? {
-                return named.load_with_checkpoint(None, flags);
-            }
-            let found = Checkpoint::find(path)?;
+            let found = Checkpoint::find(self.run_of(path)?.as_deref().unwrap_or(path))?;
             return Ok((self.load_for(&found.checkpoint, flags)?, found));
         }
         let config = self.load(flags)?;

@@ -24,14 +24,6 @@ pub enum ArgumentsError {
         /// The run directory.
         path: PathBuf,
     },
-    /// A config where a run or checkpoint may stand, beside another one.
-    #[error("the config is `{}` or `{config}`, not both", path.display())]
-    TwoConfigs {
-        /// The config at the place of a run.
-        path: PathBuf,
-        /// The other one.
-        config: String,
-    },
     /// A checkpoint beside another source of weights.
     #[error("the weights come from `{}` or from `{flag} {value}`, not from both", path.display())]
     TwoSources {
@@ -50,8 +42,8 @@ impl ArgumentsError {
         match self {
             Self::Config(error) => error.hint(),
             Self::State(error) => error.hint(),
-            Self::TwoSources { path, .. } => Some(format!(
-                "`{0}` is read as a run or checkpoint; if it is a config, write `--config {0}`",
+            Self::TwoSources { path, flag, .. } => Some(format!(
+                "leave out `{}`, which is read as a run or checkpoint, or `{flag}`",
                 path.display()
             )),
             Self::IsARun { path } => {
@@ -62,7 +54,6 @@ impl ArgumentsError {
                     config.display()
                 ))
             }
-            Self::TwoConfigs { .. } => Some("name one of them".into()),
             Self::NoCheckpoint { .. } => Some(
                 "train first with `oomph train` and the same config, or name another run or checkpoint"
                     .into(),

@@ -4,7 +4,7 @@ use oomph_advice::{
     PlanError, SearchError,
     out_of_memory::{OutOfMemory, OutOfMemoryReport},
 };
-use oomph_arguments::ArgumentsError;
+use oomph_arguments::{ArgumentsError, for_shell};
 use oomph_config::ConfigError;
 use oomph_core::{Bytes, InputSpec};
 use oomph_data::{DataError, preview::PreviewError};
@@ -102,6 +102,12 @@ pub enum CliError {
     NothingToPredict {
         /// Whether the model takes a text.
         takes_text: bool,
+    },
+    /// A run, a checkpoint or a config behind the first path.
+    #[error("`{}` is a model, and only the first path names a model", path.display())]
+    ModelBehind {
+        /// Its path.
+        path: PathBuf,
     },
     /// A folder of runs cannot be read.
     #[error("cannot read the folder `{}`", path.display())]
@@ -344,16 +350,10 @@ impl CliError {
             Self::SeedsOfOneRun { .. } => Some("`--resume` without a run continues all of them".into()),
             Self::FileExists { .. } => Some("`--force` overwrites it; or choose another path".into()),
             Self::NotAFile { .. } | Self::InCheckpoint { .. } => Some("choose another path".into()),
-            Self::UnsupportedInput { takes_text: true, .. } | Self::NothingToPredict { takes_text: true } => {
-                Some("`--prompt` gives a language model a text to continue".into())
-            }
-            Self::TextAndFiles => Some("leave out the files, or `--prompt`".into()),
-            Self::UnsupportedInput { input: InputSpec::Image { .. }, .. } | Self::NothingToPredict { .. } => {
-                Some("name image files, or folders of them".into())
-            }
-            Self::UnsupportedInput { .. } => {
-                Some("`oomph predict` supports models that were trained on images or text".into())
-            }
+            Self::UnsupportedInput { .. }
+            | Self::NothingToPredict { .. }
+            | Self::ModelBehind { .. }
+            | Self::TextAndFiles => self.hint_of_prediction(),
             // The only thread of a command that starts before the compute threads.
             Self::Signals(_) => Some("raise the limit of processes, `ulimit -u`; `oomph doctor` shows it".into()),
             Self::Folder { .. } => Some("name a folder of run directories, or a run directory".into()),
@@ -371,6 +371,28 @@ impl CliError {
             | Self::Output(_) => None,
             launch => launch.hint_of_launch(),
         }
+    }
+
+    /// The hint for what is predicted from.
+    fn hint_of_prediction(&self) -> Option<String> {
+        let hint = match self {
+            Self::ModelBehind { path } => {
+                let path = for_shell(&path.to_string_lossy());
+                return Some(format!("name the model, then images: `oomph predict {path} …`"));
+            }
+            Self::UnsupportedInput { takes_text: true, .. } | Self::NothingToPredict { takes_text: true } => {
+                "`--prompt` gives a language model a text to continue"
+            }
+            Self::TextAndFiles => "leave out the files, or `--prompt`",
+            Self::UnsupportedInput { input: InputSpec::Image { .. }, .. } | Self::NothingToPredict { .. } => {
+                "name image files, or folders of them"
+            }
+            Self::UnsupportedInput { .. } => {
+                "`oomph predict` supports models that were trained on images or text"
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 
     /// The hint for processes of a launcher.

@@ -1,6 +1,7 @@
 //! The levers: settings that lower memory. To add a lever, add an entry to [`LEVERS`].
 
 use oomph_config::{Change, MicroBatch, OptimizerKind, OptimizerName, Precision, Recompute};
+use oomph_core::Split;
 
 use oomph_engine::{
     micro_batches::micro_batches,
@@ -50,7 +51,9 @@ pub(super) const LEVERS: [Lever; 7] = [
         changes_batch: false,
         about: |_| "same evaluation results",
         candidates: |session| {
-            (1..eval_batch(session)).rev().map(|size| of_size(Change::EvalBatch(size), size)).collect()
+            // No evaluation batch has more samples than are held out.
+            let largest = eval_batch(session).min(session.source.len(Split::Test).max(1));
+            (1..largest).rev().map(|size| of_size(Change::EvalBatch(size), size)).collect()
         },
     },
     Lever {

@@ -100,7 +100,7 @@ impl Search {
         }
         self.turn += 1;
         // Where peaks bend, the line alone would move on by small steps.
-        let line = self.above.or(self.below).filter(|_| self.turn % 4 != 0);
+        let line = self.above.or(self.below).filter(|_| !self.turn.is_multiple_of(4));
         let guess = match (line, self.above) {
             (Some(other), _) => self.on_line(other),
             (None, Some(above)) => self.low.batch.midpoint(above.batch),
@@ -109,18 +109,20 @@ impl Search {
         Some(guess.clamp(self.low.batch + 1, last))
     }
 
-    /// Where the line through `low` and another plan meets the available bytes.
+    /// Where the line through `low` and another plan meets the available bytes; beyond all batches if it does not rise.
     fn on_line(&self, other: BatchNeed) -> usize {
         let bytes = |need: BatchNeed| need.planned_peak_bytes.get() as f64;
         let samples = other.batch as f64 - self.low.batch as f64;
         let slope = (bytes(other) - bytes(self.low)) / samples;
-        // A slope of 0 leads beyond the end.
-        self.low.batch.saturating_add(((self.available - bytes(self.low)) / slope.max(0.0)) as usize)
+        if slope <= 0.0 {
+            return usize::MAX;
+        }
+        self.low.batch.saturating_add(((self.available - bytes(self.low)) / slope) as usize)
     }
 
     /// A larger batch fits.
     fn rise(&mut self, found: BatchNeed) {
-        self.step = (found.batch - self.low.batch).saturating_mul(8);
+        self.step = self.step.max(found.batch - self.low.batch).saturating_mul(8);
         (self.below, self.low) = (Some(self.low), found);
     }
 }

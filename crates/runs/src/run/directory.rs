@@ -62,42 +62,35 @@ impl RunDirectory {
         Ok(run)
     }
 
-    /// Locks `runs/<name>` for a new run, or `runs/<name>-2` and so on where a run exists.
+    /// Locks `runs/<name>` for a new run, or behind the highest number of `runs/<name>-2` and so on: a gap that a removed
+    /// directory left stays, so that the newest run has the highest number.
     ///
     /// # Errors
     /// Where the system refuses.
     pub fn next(name: &str) -> Result<Self, RunError> {
-        let path = Self::first(name);
-        let later = (2usize..).map(|number| Path::new("runs").join(format!("{name}-{number}")));
-        for path in std::iter::once(path.clone()).chain(later) {
-            match Self::create(&path) {
+        let numbers = numbered(name).map(|(number, _)| number);
+        for number in numbers.max().unwrap_or(1).. {
+            match Self::create(&path_of(name, number)) {
                 Err(RunError::Exists { .. } | RunError::InUse { .. }) => {}
                 result => return result,
             }
         }
-        // The names are endless.
-        Err(RunError::Exists { path })
+        // The numbers are endless.
+        Err(RunError::Exists { path: Self::first(name) })
     }
 
     /// `runs/<name>`, where the first run of a name goes.
     pub fn first(name: &str) -> PathBuf {
-        Path::new("runs").join(name)
+        path_of(name, 1)
     }
 
     /// The newest of `runs/<name>`, `runs/<name>-2` … with a checkpoint. Without checkpoints the newest directory, or else
     /// `runs/<name>`.
     pub fn last(name: &str) -> PathBuf {
-        let runs = Path::new("runs");
-        let number = |entry: &str| match entry.strip_prefix(name)? {
-            "" => Some(1),
-            rest => rest.strip_prefix('-')?.parse::<usize>().ok().filter(|number| *number > 1),
-        };
-        let entries = fs::read_dir(runs).into_iter().flatten().flatten();
-        let numbered = entries.filter_map(|entry| {
-            let path = runs.join(entry.file_name());
-            Some((path.join(CheckpointStore::DIRECTORY).is_dir(), number(entry.file_name().to_str()?)?, path))
-        });
-        numbered.max().map_or_else(|| Self::first(name), |(.., path)| path)
+        let runs = numbered(name);
+        let newest =
+            runs.map(|(number, path)| (path.join(CheckpointStore::DIRECTORY).is_dir(), number, path));
+        newest.max().map_or_else(|| Self::first(name), |(.., path)| path)
     }
 
     /// Whether a run has begun here.
@@ -190,6 +183,28 @@ impl RunDirectory {
         };
         Ok(append().map_err(StateError::io("write", path))?)
     }
+}
+
+/// The folder of all runs without a directory of their own, from where the command is run.
+const RUNS: &str = "runs";
+
+/// `runs/<name>`, or `runs/<name>-2` and so on.
+fn path_of(name: &str, number: usize) -> PathBuf {
+    let name = if number > 1 { format!("{name}-{number}") } else { name.to_owned() };
+    Path::new(RUNS).join(name)
+}
+
+/// The directories `runs/<name>`, `runs/<name>-2` and so on, with their numbers.
+fn numbered(name: &str) -> impl Iterator<Item = (usize, PathBuf)> {
+    let number = move |entry: &str| match entry.strip_prefix(name)? {
+        "" => Some(1),
+        rest => rest.strip_prefix('-')?.parse::<usize>().ok().filter(|number| *number > 1),
+    };
+    let entries = fs::read_dir(RUNS).into_iter().flatten().flatten();
+    entries.filter_map(move |entry| {
+        let entry = entry.file_name();
+        Some((number(entry.to_str()?)?, Path::new(RUNS).join(&entry))).filter(|(_, path)| path.is_dir())
+    })
 }
 
 /// Creates a directory with those above it, and flushes their names to the disk.

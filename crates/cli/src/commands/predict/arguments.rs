@@ -115,8 +115,14 @@ impl PredictArguments {
         let Some((first, rest)) = self.paths.split_first().filter(|_| self.run.is_none()) else {
             return Ok((None, &self.paths));
         };
-        let is_model = Checkpoint::is_named(first) || self.config.of(first)?.is_some();
-        Ok(if is_model { (Some(first), rest) } else { (None, &self.paths) })
+        let is_config = |path: &PathBuf| !path.is_dir() && self.config.is_named_by(path);
+        let is_model = |path: &PathBuf| Checkpoint::is_named(path) || is_config(path);
+        if let Some(path) = rest.iter().find(|path| is_model(path)) {
+            return Err(CliError::ModelBehind { path: path.clone() });
+        }
+        // A run that is not there, before images: another model must not answer.
+        let is_missing = || !rest.is_empty() && !first.exists() && first.extension().is_none();
+        Ok(if is_model(first) || is_missing() { (Some(first), rest) } else { (None, &self.paths) })
     }
 
     /// The configuration and the checkpoint.

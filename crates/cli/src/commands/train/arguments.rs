@@ -80,10 +80,10 @@ impl TrainArguments {
         Ok(match &self.resume {
             None => (config, Resume::No),
             Some(None) => (config, Resume::Latest),
-            Some(Some(path)) => match config.of(path)? {
-                Some(named) => (named, Resume::Latest),
-                None => (config, Resume::From(path.clone())),
-            },
+            Some(Some(path)) => {
+                let run = config.run_of(path)?.unwrap_or_else(|| path.clone());
+                (config, Resume::From(run))
+            }
         })
     }
 
