@@ -115,6 +115,10 @@ fn a_trained_model_has_one_name_for_every_command() {
     assert_eq!(folder.oomph(&longer).success().json_lines()[0]["first_step"], 6);
     let weights = ["evaluate", "tiny.toml", "--weights", "six.safetensors", "--json"];
     assert_eq!(folder.oomph(&weights).success().last_json()["weights"], "six.safetensors");
+    // Its text matters: a wrong one stands for no run.
+    folder.write("wrong.toml", "extends = 'tiny'\n[train]\nbatch = 0\n");
+    let answer = folder.oomph(&["evaluate", "wrong.toml"]);
+    assert!(answer.stderr.starts_with("error: wrong.toml:3: `train.batch` is `0`"), "{answer}");
     let answer = folder.oomph(&["evaluate", "lstm"]);
     assert!(answer.stderr.starts_with("error: there is no checkpoint in `runs/lstm`\n"), "{answer}");
     let resumed = folder.oomph(&["train", "--resume", "run/3", "--steps", "4", "--json"]).success();
@@ -147,8 +151,11 @@ fn a_model_is_named_before_the_photos() {
     let answer = folder.oomph(&["predict", "net"]);
     assert!(answer.stderr.starts_with("error: there is nothing to predict from"), "{answer}");
     // No other model answers in the place of one that is not there, or that stands behind.
-    let answer = folder.oomph(&["predict", "nett", "colour.png"]);
-    assert!(answer.stderr.starts_with("error: `nett` is not a checkpoint, nor a run"), "{answer}");
+    for missing in ["nett", "net-v1.5"] {
+        let answer = folder.oomph(&["predict", missing, "colour.png"]);
+        let start = format!("error: `{missing}` is not a checkpoint, nor a run");
+        assert!(answer.stderr.starts_with(&start), "{answer}");
+    }
     let answer = folder.oomph(&["predict", "colour.png", "net.toml"]);
     assert!(answer.stderr.starts_with("error: `net.toml` is a model, and only the first path"), "{answer}");
     assert!(

@@ -98,17 +98,21 @@ impl ConfigArguments {
     /// The newest run of the config that `path` names; `None` where it names none.
     ///
     /// # Errors
-    /// There is no such config, or it has no run.
+    /// There is no such config, it is wrong, or it has no run.
     pub fn run_of(&self, path: &Path) -> Result<Option<PathBuf>, ArgumentsError> {
         if !self.is_named_by(path) {
             return Ok(None);
         }
         let file = resolve(path.to_str(), CONFIGS)?;
         let name = file.stem();
-        // Of a config that cannot train as it is, such as one whose data is named on the command line, the name says enough.
-        let config = self.layered(Sources::new(file), &[]).ok();
-        let directory = config.and_then(|config| config.run.directory);
-        let run = directory.unwrap_or_else(|| RunDirectory::last(&name));
+        let config = match self.layered(Sources::new(file.clone()), &[]) {
+            // The training named its data on the command line. Where it is does not matter here.
+            Err(ArgumentsError::Config(ConfigError::Missing { key, .. })) if key == "data.path" => {
+                self.layered(Sources::new(file).set("data.path='.'")?, &[])
+            }
+            config => config,
+        };
+        let run = config?.run.directory.unwrap_or_else(|| RunDirectory::last(&name));
         if RunDirectory::is_run(&run) { Ok(Some(run)) } else { Err(ArgumentsError::NoCheckpoint { run }) }
     }
 

@@ -1,4 +1,5 @@
-//! Work on all cores, for work that a command does not measure.
+//! Work on all cores, for work that a command does not measure. Under a limit of the address space (`ulimit -v`) it is done
+//! by this thread alone, since each thread reserves some for its stack and its allocator.
 
 use std::{
     num::NonZeroUsize,
@@ -9,6 +10,9 @@ use std::{
     },
     thread,
 };
+
+#[cfg(unix)]
+use rustix::process::{Resource, getrlimit};
 
 /// The results of `work` for all items, in their order, by as many threads as there are cores. Where the system gives no
 /// thread, this one does all the work.
@@ -23,10 +27,10 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
         let result = work(item);
         done.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
     };
-    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let cores = if is_limited() { 1 } else { thread::available_parallelism().map_or(1, NonZeroUsize::get) };
     thread::scope(|scope| {
         for _ in 1..cores.min(items.len()) {
-            let _ = thread::Builder::new().name("oomph-map".into()).spawn_scoped(scope, take);
+            let _ = builder("oomph-map").spawn_scoped(scope, take);
         }
         take();
     });
@@ -40,12 +44,33 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
 /// # Panics
 /// If one of them panics.
 pub fn both<A, B: Send>(first: impl FnOnce() -> A, second: impl Fn() -> B + Sync) -> (A, B) {
+    if is_limited() {
+        return (first(), second());
+    }
     let (first, of_thread) = thread::scope(|scope| {
-        let started = thread::Builder::new().name("oomph-both".into()).spawn_scoped(scope, &second);
+        let started = builder("oomph-both").spawn_scoped(scope, &second);
         let first = first();
         (first, started.ok().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))))
     });
     (first, of_thread.unwrap_or_else(second))
+}
+
+/// A thread with the stack of a main thread, whatever `RUST_MIN_STACK` says.
+fn builder(name: &str) -> thread::Builder {
+    const STACK: usize = 8 << 20;
+    thread::Builder::new().name(name.to_owned()).stack_size(STACK)
+}
+
+/// Whether the address space of this process has a limit.
+#[cfg(unix)]
+fn is_limited() -> bool {
+    getrlimit(Resource::As).current.is_some()
+}
+
+/// Windows limits jobs instead, which reserve nothing.
+#[cfg(not(unix))]
+fn is_limited() -> bool {
+    false
 }
 
 #[cfg(test)]

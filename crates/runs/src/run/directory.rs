@@ -198,12 +198,16 @@ fn path_of(name: &str, number: usize) -> PathBuf {
 fn numbered(name: &str) -> impl Iterator<Item = (usize, PathBuf)> {
     let number = move |entry: &str| match entry.strip_prefix(name)? {
         "" => Some(1),
-        rest => rest.strip_prefix('-')?.parse::<usize>().ok().filter(|number| *number > 1),
+        rest => {
+            rest.strip_prefix('-')?.parse::<usize>().ok().filter(|number| (2..usize::MAX).contains(number))
+        }
     };
     let entries = fs::read_dir(RUNS).into_iter().flatten().flatten();
     entries.filter_map(move |entry| {
-        let entry = entry.file_name();
-        Some((number(entry.to_str()?)?, Path::new(RUNS).join(&entry))).filter(|(_, path)| path.is_dir())
+        let number = number(entry.file_name().to_str()?)?;
+        // `-007` and `-+7` are other names.
+        let path = path_of(name, number);
+        (path.file_name() == Some(&entry.file_name()) && path.is_dir()).then_some((number, path))
     })
 }
 
