@@ -23,7 +23,9 @@ from browser_check import Browser, Failure, check, free_port
 os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
 
 SECONDS_TO_START = 120
-SECONDS_TO_SHOW = 60
+SECONDS_TO_SHOW = 120
+# At least as many charts fit the window.
+CURVES_IN_VIEW = 2
 
 
 class Server:
@@ -59,14 +61,25 @@ class Server:
             self.process.wait()
 
 
+def wait_for(look, otherwise):
+    """What `look()` gives once it is true; a failure with the sentence of `otherwise()` where it does not become so."""
+    last = time.monotonic() + SECONDS_TO_SHOW
+    while not (found := look()):
+        check(time.monotonic() < last, otherwise())
+        time.sleep(0.2)
+    return found
+
+
 def shows(browser, url, words):
     """Opens the address, and waits until the page has all of the words."""
     browser.call("POST", f"{browser.session}/url", {"url": "about:blank"})
     browser.call("POST", f"{browser.session}/url", {"url": url})
-    last = time.monotonic() + SECONDS_TO_SHOW
-    while missing := [word for word in words if word not in browser.run("return document.body.innerText")]:
-        check(time.monotonic() < last, f"{url} does not show {missing}: {browser.run('return document.body.innerText')[:2000]}")
-        time.sleep(0.2)
+
+    def text():
+        return browser.run("return document.body.innerText")
+
+    wait_for(lambda: all(word in text() for word in words),
+             lambda: f"{url} does not show {[word for word in words if word not in text()]}: {text()[:2000]}")
 
 
 def number(value):
@@ -84,10 +97,14 @@ def check_run(browser, shoot, root, run):
     check(not missing, f"{page} lacks the metrics {missing}")
     loss = number(run.data.metrics["loss/train"])
     check(loss in shown, f"{page} lacks the last loss, {loss}")
-    # A chart says below its curve whose it is.
+    # A chart says below its curve whose it is, before it draws the curve.
     shows(browser, f"{page}/model-metrics", [f"{run.info.run_name} (loss/train)", f"{run.info.run_name} (accuracy/eval)"])
-    curves = browser.run("return document.querySelectorAll('.js-plotly-plot .scatterlayer .trace').length")
-    check(curves >= 2, f"{page}/model-metrics draws {curves} curves")
+
+    def drawn():
+        return browser.run("return document.querySelectorAll('.js-plotly-plot .scatterlayer .trace').length")
+
+    curves = wait_for(lambda: (count := drawn()) >= CURVES_IN_VIEW and count,
+                      lambda: f"{page}/model-metrics draws {drawn()} curves")
     shoot("curves")
     shows(browser, f"{page}/artifacts", ["config.toml"])
     return curves
