@@ -10,7 +10,7 @@ use crate::{
     section::Section,
     section_names::OPEN_SECTIONS,
     sections::{
-        memory::{MicroBatch, Precision, Recompute},
+        memory::{Gradients, MicroBatch, Precision, Recompute},
         optimizer::OptimizerName,
     },
     setting::Setting,
@@ -46,6 +46,8 @@ pub enum Change {
     Lean(bool),
     /// `memory.recompute`.
     Recompute(Recompute),
+    /// `memory.gradients`.
+    Gradients(Gradients),
     /// `memory.precision`.
     Precision(Precision),
     /// `memory.limit`.
@@ -79,6 +81,7 @@ impl Change {
             Self::MicroBatch(micro_batch) => ("memory.micro_batch", (*micro_batch).into()),
             Self::Lean(on) => ("memory.lean", (*on).into()),
             Self::Recompute(recompute) => ("memory.recompute", recompute.clone().into()),
+            Self::Gradients(gradients) => ("memory.gradients", gradients.name().into()),
             Self::Precision(precision) => ("memory.precision", precision.name().into()),
             Self::Limit(bytes) => ("memory.limit", (*bytes).into()),
             Self::Optimizer(name) => ("optimizer.name", name.as_str().into()),

@@ -8,8 +8,14 @@ use crate::{
     section::Section,
     section_names::{OPEN_SECTIONS, SECTIONS},
     sections::{
-        device::DeviceConfig, memory::Memory, optimizer::Optimizer, run::Run, schedule::Schedule,
-        train::Train, tune::Tune,
+        device::DeviceConfig,
+        memory::{Gradients, Memory, Precision},
+        optimizer::{Clip, Optimizer},
+        run::Run,
+        schedule::Schedule,
+        sharing::Sharing,
+        train::Train,
+        tune::Tune,
     },
     setting::Setting,
     sources::Sources,
@@ -71,6 +77,7 @@ impl Config {
             sections: sections.clone(),
         };
         config.memory.check_devices(memory, &config.device.devices)?;
+        config.memory.check_release(memory, optimizer, device, &config.device.sharing)?;
         config.memory.note_idle(memory, &config.device.devices);
         for section in &config.sections[OPEN_SECTIONS.len()..] {
             config.check_read(section)?;
@@ -114,6 +121,14 @@ impl Config {
     pub fn has_no_effect(&self, key: &str, because: impl Into<String>) {
         let (section, key) = self.locate(key);
         section.has_no_effect(key, because);
+    }
+
+    /// Whether `memory.gradients = "release"` would be another valid configuration.
+    pub fn can_release_gradients(&self) -> bool {
+        self.memory.gradients == Gradients::Keep
+            && !matches!(self.optimizer.clip, Some(Clip::GlobalNorm(_)))
+            && self.memory.precision != Precision::Fp16
+            && !matches!(self.device.sharing, Sharing::Dp { .. })
     }
 
     /// The section of a full key, and the key within it.

@@ -4,6 +4,9 @@ pub use crate::shortage::{Exhausted, Shortage};
 
 use crate::{EngineError, device_failure};
 
+/// What a step asks between its parts: whether it must end.
+pub(crate) type Check = fn() -> Result<(), EngineError>;
+
 /// Checks whether the limit was exceeded, or the device failed, since the last check. Each failure is reported once, so
 /// it ends one step and not the steps after it.
 ///
@@ -19,4 +22,17 @@ pub fn check() -> Result<(), EngineError> {
         event: crossing.event,
     };
     Err(Box::new(Exhausted::new(shortage, crossing.point.phase(), crossing.point.scope())).into())
+}
+
+/// As [`check`], right after the optimizer step number `step`, from 1, which has finished.
+///
+/// # Errors
+/// Those of [`check`].
+pub fn check_after(step: usize) -> Result<(), EngineError> {
+    check().map_err(|mut error| {
+        if let EngineError::Exhausted(exhausted) = &mut error {
+            exhausted.at_step(step);
+        }
+        error
+    })
 }

@@ -3,7 +3,11 @@ use oomph_kernels::{
     Kernels,
     gradients::{Factor, scale_on_gpu},
 };
-use oomph_model::{AnyTensor, Named};
+use oomph_model::{AnyTensor, ModelError, Named};
+
+/// Receives the gradients of a step, unscaled and before clipping: one call for each device that has parameters, or with
+/// `memory.gradients = "release"` one for each segment of stages, in the order of backward.
+pub type GradientHook = Box<dyn FnMut(&Named<AnyTensor>) -> Result<(), ModelError> + Send>;
 
 /// Adds the gradients of one more micro-batch to `sum`. A gradient that only one of both maps has stays as it is.
 pub(crate) fn accumulate(sum: &mut Named<AnyTensor>, more: Named<AnyTensor>) {
@@ -17,6 +21,18 @@ pub(crate) fn accumulate(sum: &mut Named<AnyTensor>, more: Named<AnyTensor>) {
             None => gradient,
         };
         sum.insert(name, total);
+    }
+}
+
+/// Takes the gradient of `name` out of `sums`, those of earlier micro-batches, and of `newest`, those of the last one.
+pub(crate) fn completed(
+    name: &str,
+    sums: &mut Named<AnyTensor>,
+    newest: &mut Named<AnyTensor>,
+) -> Option<AnyTensor> {
+    match (sums.remove(name), newest.remove(name)) {
+        (Some(sum), Some(newest)) => Some(sum.add(newest)),
+        (one, other) => one.or(other),
     }
 }
 

@@ -83,6 +83,11 @@ impl Pass {
         Self { mode: self.mode, policy: self.policy, carried, lent, peers, ..Self::train(self.key) }
     }
 
+    /// Gives back the parameters that stages share.
+    pub fn return_lent(&mut self) {
+        self.lent.clear();
+    }
+
     /// Sets [`Policy::recompute`] for the following stages.
     pub fn set_recompute(&mut self, recompute: bool) {
         self.policy.recompute = recompute;

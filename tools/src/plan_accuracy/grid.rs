@@ -96,6 +96,21 @@ const POLICIES: [&str; 17] = [
     "precision = 'bf16', recompute = 'stages', micro_batch = 3",
 ];
 
+/// Released gradients, alone and with each other lever.
+const RELEASES: [&str; 11] = [
+    "gradients = 'release'",
+    "gradients = 'release', lean = false",
+    "gradients = 'release', recompute = 'ops'",
+    "gradients = 'release', recompute = 'stages'",
+    "gradients = 'release', lean = false, recompute = 'stages'",
+    "gradients = 'release', precision = 'bf16'",
+    "gradients = 'release', precision = 'bf16', lean = false",
+    "gradients = 'release', precision = 'bf16', recompute = 'ops'",
+    "gradients = 'release', precision = 'bf16', recompute = 'stages'",
+    "gradients = 'release', micro_batch = 3",
+    "gradients = 'release', recompute = 'stages', micro_batch = 3",
+];
+
 /// All cases; the quick ones come first in each group.
 pub(crate) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -143,6 +158,17 @@ pub(crate) fn all() -> Vec<Case> {
         cases.push(with(OWN, PHOTO, 16, ADAM, memory));
         cases.push(with(TIED, WORDS_35, 10, ADAM, memory));
     }
+    for memory in RELEASES {
+        cases.push(with(RESNET18, PHOTO, 4, MOMENTUM, memory));
+        cases.push(with(RESNET50_WIDE, PHOTO_160, 4, ADAM, memory));
+        cases.push(with(LSTM_2, SERIES_64, 4, ADAM, memory));
+        cases.push(with(OWN, PHOTO, 16, ADAM, memory));
+        cases.push(with(TIED, WORDS_35, 10, ADAM, memory));
+    }
+    for optimizer in [SGD, RMSPROP, CENTRED, ADAGRAD, AMSGRAD, ADAN, LION, ADAFACTOR] {
+        cases.push(with(RESNET18, PHOTO, 4, optimizer, RELEASES[0]));
+        cases.push(with(LSTM_256, SERIES_64, 4, optimizer, RELEASES[0]));
+    }
     cases
 }
 
@@ -184,5 +210,10 @@ pub(crate) fn sample() -> Vec<Case> {
         quick(LSTM_2, SERIES_64, 16, "precision = 'bf16'", ADAM),
         quick(LSTM_128, SERIES_64, 16, "lean = false, precision = 'bf16'", ADAM),
         quick(OWN, PHOTO, 16, "precision = 'bf16', recompute = 'stages'", ADAM),
+        quick(RESNET18, PHOTO, 4, RELEASES[0], ADAM),
+        quick(RESNET18, PHOTO, 4, RELEASES[3], LION),
+        quick(LSTM_256, SERIES_16, 1, RELEASES[0], MOMENTUM),
+        quick(TIED, WORDS_35, 8, RELEASES[10], ADAM),
+        quick(OWN, PHOTO, 16, RELEASES[5], SGD),
     ]
 }

@@ -1,6 +1,8 @@
 //! The levers: settings that lower memory. To add a lever, add an entry to [`LEVERS`].
 
-use oomph_config::{Change, MicroBatch, OptimizerKind, OptimizerName, Precision, Recompute};
+use oomph_config::{
+    Change, MicroBatch, OptimizerKind, OptimizerName, Precision, Recompute, sections::memory::Gradients,
+};
 use oomph_core::Split;
 
 use oomph_engine::{
@@ -28,7 +30,7 @@ pub(super) struct Lever {
 }
 
 /// All levers, in the order in which they are tried and proposed.
-pub(super) const LEVERS: [Lever; 7] = [
+pub(super) const LEVERS: [Lever; 8] = [
     Lever {
         name: "micro-batch",
         keeps_mathematics: true,
@@ -74,6 +76,17 @@ pub(super) const LEVERS: [Lever; 7] = [
             // Not `auto`: it relies on the limit, which may have been wrong.
             let recomputes = session.config.memory.recompute == Recompute::Stages;
             switch(recomputes, Change::Recompute(Recompute::Stages))
+        },
+    },
+    Lever {
+        name: "gradients",
+        keeps_mathematics: true,
+        is_for_evaluation: false,
+        changes_batch: false,
+        about: |_| "each stage takes its step in backward; bit-identical training",
+        candidates: |session| {
+            let config = &session.config;
+            switch(!config.can_release_gradients(), Change::Gradients(Gradients::Release))
         },
     },
     Lever {

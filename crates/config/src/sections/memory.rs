@@ -7,6 +7,7 @@ use crate::{
     error::ConfigError,
     precedence::{Rule, clash},
     section::{Refused, Section, as_integer, as_list, as_string, name_of},
+    sections::sharing::Sharing,
     value::Value,
 };
 
@@ -19,6 +20,9 @@ pub struct Memory {
     pub recompute: Recompute,
     /// `lean`: whether layers use backward passes that keep less memory than those of Burn's operations; default `true`.
     pub lean: bool,
+    /// `gradients`: `keep` (until the optimizer step of the whole model) or `release` (each stage takes its step in backward);
+    /// default `keep`.
+    pub gradients: Gradients,
     /// `micro_batch`: samples of one forward and backward pass on one device, from 1 to `train.batch`, or `auto`; by
     /// default the device's whole share of the batch. It need not divide the batch: the last one is smaller.
     pub micro_batch: Option<MicroBatch>,
@@ -73,6 +77,23 @@ pub enum Recompute {
     Named(Vec<String>),
 }
 
+/// How long gradients stay in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gradients {
+    /// `keep`: until backward has ended and the optimizer has taken its step for the whole model.
+    Keep,
+    /// `release`: the optimizer takes its step for a stage as soon as the gradients of this stage are complete, and they are freed
+    /// (Lv et al. 2023, <https://arxiv.org/abs/2306.09782>). Of several micro-batches only the last releases.
+    Release,
+}
+
+impl Gradients {
+    /// As `memory.gradients` has it.
+    pub fn name(self) -> &'static str {
+        name_of(&GRADIENTS, &self)
+    }
+}
+
 /// How a GPU's allocator divides reserved memory (cubecl's memory pools).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
@@ -119,6 +140,8 @@ pub enum MicroBatch {
 const PRECISIONS: [(&str, Precision); 3] =
     [("fp32", Precision::Fp32), ("bf16", Precision::Bf16), ("fp16", Precision::Fp16)];
 
+const GRADIENTS: [(&str, Gradients); 2] = [("keep", Gradients::Keep), ("release", Gradients::Release)];
+
 const CLEANUPS: [(&str, Cleanup); 3] =
     [("auto", Cleanup::Auto), ("never", Cleanup::Never), ("each-epoch", Cleanup::EachEpoch)];
 
@@ -141,6 +164,7 @@ impl Memory {
             precision: section.choice("precision", "fp32", &PRECISIONS)?,
             recompute: Recompute::read(section)?,
             lean: section.boolean("lean", true)?,
+            gradients: section.choice("gradients", "keep", &GRADIENTS)?,
             micro_batch: MicroBatch::read(section)?,
             limit: section.bytes("limit")?,
             record: section.integer("record", 100_000, 0..=10_000_000)?,
@@ -173,6 +197,31 @@ impl Memory {
         }
     }
 
+    /// Refuses to release gradients that are needed after backward: by a norm over all of them, by a step that is skipped
+    /// where one overflows, or by a coordinator that sums those of its replicas.
+    pub(crate) fn check_release(
+        &self,
+        section: &Section,
+        optimizer: &Section,
+        device: &Section,
+        sharing: &Sharing,
+    ) -> Result<(), ConfigError> {
+        if self.gradients != Gradients::Release {
+            return Ok(());
+        }
+        let Some(release) = section.ledger.setting("gradients") else { return Ok(()) };
+        if let Some(clip) = optimizer.ledger.given("clip_global_norm") {
+            return Err(clash(release, clip, &NO_GLOBAL_NORM));
+        }
+        if let (Precision::Fp16, Some(precision)) = (self.precision, section.ledger.setting("precision")) {
+            return Err(clash(release, precision, &NO_LOSS_SCALE));
+        }
+        if let (Sharing::Dp { .. }, Some(strategy)) = (sharing, device.ledger.setting("strategy")) {
+            return Err(clash(release, strategy, &NO_COORDINATOR));
+        }
+        Ok(())
+    }
+
     /// Refuses settings that the devices do not support.
     pub(crate) fn check_devices(&self, section: &Section, devices: &[DeviceName]) -> Result<(), ConfigError> {
         if self.limit.is_some() && devices.iter().any(|device| *device != DeviceName::Cpu) {
@@ -188,6 +237,20 @@ impl Memory {
 const WITHIN_THE_BATCH: Rule = Rule {
     says: "a micro-batch cannot be larger than the batch",
     fix: "lower `memory.micro_batch`, raise `train.batch`, or remove `memory.micro_batch` to train on whole batches",
+};
+
+const NO_GLOBAL_NORM: Rule = Rule {
+    says: "the global norm needs the gradients of all stages at once",
+    fix: "clip with `optimizer.clip_norm` or `optimizer.clip_value`, which look at one tensor at a time, or set \
+          `memory.gradients` to `keep`",
+};
+const NO_LOSS_SCALE: Rule = Rule {
+    says: "fp16 checks all gradients for overflow before the first parameter changes",
+    fix: "set `memory.precision` to `bf16`, which needs no loss scale, or `memory.gradients` to `keep`",
+};
+const NO_COORDINATOR: Rule = Rule {
+    says: "the coordinator of `dp` sums the gradients of all replicas after their backward",
+    fix: "set `device.strategy` to `ddp`, or `memory.gradients` to `keep`",
 };
 
 impl Recompute {

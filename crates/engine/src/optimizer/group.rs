@@ -158,9 +158,9 @@ mod tests {
     fn grouped(settings: &OptimizerSettings) -> (Optimizer, Groups) {
         let groups = Groups::default();
         let of = || Arc::clone(&groups);
-        let rule: Box<dyn GroupRule> = match (sgd(settings), adam(settings, Kernels::Cpu)) {
-            (Some(rule), _) => Box::new(Grouped { rule, groups: of() }),
-            (_, Some(rule)) => Box::new(Grouped { rule, groups: of() }),
+        let rule: Arc<dyn GroupRule> = match (sgd(settings), adam(settings, Kernels::Cpu)) {
+            (Some(rule), _) => Arc::new(Grouped { rule, groups: of() }),
+            (_, Some(rule)) => Arc::new(Grouped { rule, groups: of() }),
             _ => panic!("{settings:?} has no kernels"),
         };
         (Optimizer { rule: Rule::Together(rule), states: Named::new() }, groups)

@@ -7,6 +7,8 @@ mod group;
 mod in_place;
 mod lion;
 
+use std::sync::Arc;
+
 use burn::tensor::Device;
 use burn_optim::{
     AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, DynOptimizer, DynState, RmsPropConfig, SgdConfig,
@@ -36,11 +38,12 @@ pub struct Optimizer {
 }
 
 /// How an optimizer updates parameters.
+#[derive(Clone)]
 enum Rule {
     /// One after the other.
-    Each(Box<dyn DynOptimizer>),
+    Each(Arc<dyn DynOptimizer>),
     /// All of a device at once.
-    Together(Box<dyn GroupRule>),
+    Together(Arc<dyn GroupRule>),
 }
 
 impl Rule {
@@ -64,16 +67,30 @@ impl Optimizer {
     pub fn new(settings: &OptimizerSettings, kernels: Kernels) -> Self {
         let rule = match kernels {
             Kernels::Cpu => sgd(settings)
-                .map(|rule| Box::new(rule) as Box<dyn DynOptimizer>)
-                .or_else(|| Some(Box::new(adam(settings, kernels)?)))
+                .map(|rule| Arc::new(rule) as Arc<dyn DynOptimizer>)
+                .or_else(|| Some(Arc::new(adam(settings, kernels)?)))
                 .map(Rule::Each),
             Kernels::Gpu => sgd(settings)
-                .map(|rule| Box::new(rule) as Box<dyn GroupRule>)
-                .or_else(|| Some(Box::new(adam(settings, kernels)?)))
+                .map(|rule| Arc::new(rule) as Arc<dyn GroupRule>)
+                .or_else(|| Some(Arc::new(adam(settings, kernels)?)))
                 .map(Rule::Together),
             Kernels::Composed => None,
         };
-        Self { rule: rule.unwrap_or_else(|| Rule::Each(composed(settings))), states: Named::new() }
+        Self { rule: rule.unwrap_or_else(|| Rule::Each(composed(settings).into())), states: Named::new() }
+    }
+
+    /// Moves the state of the parameters that `is_own` accepts into an optimizer of the same rule.
+    pub(crate) fn split_off(&mut self, is_own: impl Fn(&str) -> bool) -> Self {
+        charge(Account::Host, || {
+            let (own, rest) = std::mem::take(&mut self.states).into_iter().partition(|(name, _)| is_own(name));
+            self.states = rest;
+            Self { rule: self.rule.clone(), states: own }
+        })
+    }
+
+    /// Takes back the state of an optimizer that was [split off](Self::split_off).
+    pub(crate) fn join(&mut self, other: Self) {
+        charge(Account::Host, || self.states.extend(other.states));
     }
 
     /// Updates every parameter that has a gradient, with learning rate `lr`.

@@ -2,12 +2,14 @@
 
 mod evaluate;
 mod model_part;
+mod release;
 mod segments;
 mod step_context;
 mod step_undo;
 
 pub use evaluate::{Evaluated, compare_evaluated, evaluate_placed, evaluate_stages};
 pub(crate) use model_part::{ModelPart, PartOutcome, PartSetup};
+pub(crate) use release::{Release, ReleaseRules};
 pub(crate) use segments::{Position, Segments};
 pub(crate) use step_context::StepContext;
 pub(crate) use step_undo::StepUndo;

@@ -7,15 +7,17 @@ use oomph_parallel::Span;
 use oomph_timeline::TrackKind;
 
 use super::{
+    release::Release,
     segments::{Passed, Segments, Trail},
     step_context::{ComputedLoss, StepContext},
     step_undo::StepUndo,
 };
 use crate::{
-    EngineError, device_failure, exhausted,
-    gradients::accumulate,
+    EngineError, device_failure,
+    exhausted::{self, Check},
+    gradients::{accumulate, completed},
     layout::{DeviceSlot, Role, Scatter, WorkItem},
-    ranks::Reduction,
+    ranks::{Bucket, Reduction},
     task::DeviceTargets,
     transport::{LinkTensor, Peer, Transport},
     watch::Watch,
@@ -31,10 +33,14 @@ const OUTPUT: &str = "output";
 pub(crate) struct PartSetup<'a, T> {
     pub(crate) slot: &'a DeviceSlot,
     pub(crate) segments: &'a Segments,
+    /// The trained parameters of each segment.
+    pub(crate) buckets: &'a [Bucket],
     pub(crate) transport: T,
     pub(crate) context: StepContext<'a>,
     pub(crate) model: Stages,
     pub(crate) undo: StepUndo,
+    /// Takes the optimizer's steps in backward, if gradients are released.
+    pub(crate) release: Option<Release>,
     /// The carried state of all samples of the batch.
     pub(crate) carried: Option<Carried>,
 }
@@ -43,6 +49,8 @@ pub(crate) struct PartSetup<'a, T> {
 pub(crate) struct PartOutcome {
     pub(crate) model: Stages,
     pub(crate) undo: StepUndo,
+    pub(crate) release: Option<Release>,
+    /// The gradients that were not released.
     pub(crate) gradients: Named<AnyTensor>,
     pub(crate) loss: Option<Tensor<1>>,
     pub(crate) correct: Option<Tensor<1>>,
@@ -56,6 +64,7 @@ pub(crate) struct PartOutcome {
 pub(crate) struct ModelPart<'a, T> {
     slot: &'a DeviceSlot,
     segments: &'a Segments,
+    buckets: &'a [Bucket],
     transport: T,
     context: StepContext<'a>,
     carried: Option<Carried>,
@@ -65,6 +74,8 @@ pub(crate) struct ModelPart<'a, T> {
     in_flight: BTreeMap<usize, (Trail, Option<Tensor<1>>)>,
     /// On the coordinator: its own output until the loss is computed, then the gradient of that output.
     own_output: Option<AnyTensor>,
+    /// Whether the step ends, whatever backward takes: the last micro-batch went forward, and gradients are released.
+    is_committed: bool,
     done: PartOutcome,
 }
 
@@ -75,10 +86,11 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         watch: Option<&'a mut (dyn Watch + 'static)>,
         reduction: Option<&'a mut Reduction>,
     ) -> Self {
-        let PartSetup { slot, segments, transport, context, model, undo, carried } = setup;
+        let PartSetup { slot, segments, buckets, transport, context, model, undo, release, carried } = setup;
         Self {
             slot,
             segments,
+            buckets,
             transport,
             context,
             carried,
@@ -86,9 +98,11 @@ impl<'a, T: Transport> ModelPart<'a, T> {
             reduction,
             in_flight: BTreeMap::new(),
             own_output: None,
+            is_committed: false,
             done: PartOutcome {
                 model,
                 undo,
+                release,
                 gradients: Named::new(),
                 loss: None,
                 correct: None,
@@ -121,7 +135,7 @@ impl<'a, T: Transport> ModelPart<'a, T> {
                 WorkItem::SumGradients => self.sum_gradients()?,
                 WorkItem::SendGradients => self.send_gradients()?,
             };
-            exhausted::check()?;
+            self.check()()?;
             // During backward an all-reduce may be in flight, and the device thread may wait for a rank that never comes.
             if T::EXECUTES && matches!(item, WorkItem::Forward(_)) {
                 device_failure::poll([&self.slot.tracked])?;
@@ -133,6 +147,12 @@ impl<'a, T: Transport> ModelPart<'a, T> {
             }));
         }
         Ok(spans)
+    }
+
+    /// What ends the step from here on. A limit that is crossed does not end it in the middle of its updates: it is reported once
+    /// the step has finished, as a limit is that the optimizer crosses.
+    fn check(&self) -> Check {
+        if self.is_committed { device_failure::check } else { exhausted::check }
     }
 
     /// The forward pass of a micro-batch. Returns when it began; waiting before that counts as idle.
@@ -227,6 +247,7 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         });
         // The map is host memory; the tensors of its entries are on the device.
         charge(Account::Host, || self.in_flight.insert(index, (trail, root)));
+        self.is_committed = self.done.release.is_some() && self.is_last(index);
         Ok(output)
     }
 
@@ -326,18 +347,36 @@ impl<'a, T: Transport> ModelPart<'a, T> {
             return Ok(None);
         }
         let _phase = phase(Phase::Backward);
-        let is_last = index + 1 == self.context.sizes.len();
-        let Self { segments, watch, reduction, done, .. } = self;
-        // In the last micro-batch the gradients of a segment are final after its backward, so their all-reduce starts.
-        let passed: &mut Passed<'_> = &mut |segment, newest| match reduction {
-            Some(reduction) if is_last => {
-                reduction.pass(segment, &mut done.gradients, newest, watch.as_deref_mut())
+        let (is_last, check) = (self.is_last(index), self.check());
+        let Self { segments, buckets, watch, reduction, done, .. } = self;
+        let PartOutcome { model, release, gradients: sums, .. } = done;
+        // In the last micro-batch the gradients of a segment are final after its backward. Their all-reduce starts, or their
+        // parameters take the step.
+        let passed: &mut Passed<'_> = &mut |segment, model, newest| {
+            if !is_last {
+                return Ok(());
             }
-            _ => Ok(()),
+            if let Some(reduction) = reduction {
+                reduction.pass(segment, sums, newest, watch.as_deref_mut())?;
+            }
+            let Some(release) = release else { return Ok(()) };
+            let complete = match reduction {
+                // While the newest sum is underway, the one before arrives.
+                Some(reduction) => reduction.take_all_but(1)?,
+                None => {
+                    let names = buckets[segment].iter().map(|(name, _)| name);
+                    let taken = names.filter_map(|name| {
+                        let gradient = completed(name, sums, newest)?;
+                        Some((charge(Account::Host, || name.clone()), gradient))
+                    });
+                    taken.collect()
+                }
+            };
+            release.step(model, complete, watch.as_deref_mut())
         };
-        let outcome = segments.backward(&done.model, trail, loss, gradient, passed)?;
+        let outcome = segments.backward(model, trail, loss, gradient, passed, check)?;
         self.boundary();
-        exhausted::check()?;
+        check()?;
         accumulate(&mut self.done.gradients, outcome.gradients);
         Ok(outcome.input)
     }
@@ -368,6 +407,11 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         let _track = self.transport.track(TrackKind::Communication, GRADIENTS, None);
         self.transport.send_gradients(Peer::After, std::mem::take(&mut self.done.gradients))?;
         Ok(begun)
+    }
+
+    /// Whether no micro-batch comes after this one.
+    fn is_last(&self, index: usize) -> bool {
+        index + 1 == self.context.sizes.len()
     }
 
     fn count(&mut self, loss: Tensor<1>, correct: Option<Tensor<1>>) {

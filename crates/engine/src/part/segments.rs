@@ -9,7 +9,12 @@ use oomph_model::{
     autodiff::{self, Awaiting, BackwardOutcome},
 };
 
-use crate::{EngineError, exhausted, gradients::accumulate, watch::Watch};
+use crate::{
+    EngineError,
+    exhausted::{self, Check},
+    gradients::accumulate,
+    watch::Watch,
+};
 
 /// Consecutive stages whose graphs exist at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,8 +66,9 @@ struct SegmentTrail {
     output: Option<Awaiting>,
 }
 
-/// Called after backward of a segment, with its index and all gradients so far.
-pub(crate) type Passed<'a> = dyn FnMut(usize, &mut Named<AnyTensor>) -> Result<(), EngineError> + 'a;
+/// Called after backward of a segment, with its index, the model and all gradients so far.
+pub(crate) type Passed<'a> =
+    dyn FnMut(usize, &mut Stages, &mut Named<AnyTensor>) -> Result<(), EngineError> + 'a;
 
 /// The tensors of all segments that forward keeps for backward.
 pub(crate) struct Trail {
@@ -145,7 +151,8 @@ impl Segments {
                 (Some(plain_model), SegmentKind::Frozen | SegmentKind::Recomputed) => {
                     let input = activation.inner();
                     let kept = (segment.kind == SegmentKind::Recomputed).then(|| input.clone());
-                    let output = self.stages(plain_model, segment, input, pass, watch.as_deref_mut())?;
+                    let watch = watch.as_deref_mut();
+                    let output = self.stages(plain_model, segment, input, pass, watch, exhausted::check)?;
                     (SegmentTrail { input: kept, output: None }, output)
                 }
                 _ => {
@@ -156,7 +163,8 @@ impl Segments {
                         None if index > 0 => activation.tracked_as(false, strategy),
                         None => activation,
                     };
-                    let output = self.stages(model, segment, from, pass, watch.as_deref_mut())?;
+                    let watch = watch.as_deref_mut();
+                    let output = self.stages(model, segment, from, pass, watch, exhausted::check)?;
                     // The last output is widened to 32 bits, so backward does not need the 16-bit tensor.
                     let is_last = index + 1 == self.segments.len() && !self.position.is_continued;
                     let awaiting = (!is_last).then(|| Awaiting::new(output.clone()));
@@ -170,7 +178,10 @@ impl Segments {
             true => activation.inner(),
             false => activation.widened(pass.policy().kernels),
         };
-        Ok((output, Trail { left, strategy, again: pass.again() }))
+        let mut again = pass.again();
+        // No recomputed segment borrows. What is lent can so be overwritten once the last stage went back.
+        again.return_lent();
+        Ok((output, Trail { left, strategy, again }))
     }
 
     /// Whether the input of a segment needs a gradient. Data and the outputs of leading frozen stages do not.
@@ -187,6 +198,7 @@ impl Segments {
         input: AnyTensor,
         pass: &mut Pass,
         mut watch: Option<&mut (dyn Watch + 'static)>,
+        check: Check,
     ) -> Result<AnyTensor, EngineError> {
         let mut activation = input;
         for (stage, name) in model.names().enumerate().skip(segment.stages.start).take(segment.stages.len()) {
@@ -196,7 +208,7 @@ impl Segments {
                 device.seed(Generator::at(key).bits());
             }
             activation = model.forward_stage(stage, activation, pass)?;
-            exhausted::check()?;
+            check()?;
             if let Some(watch) = &mut watch {
                 watch.boundary(name);
             }
@@ -211,17 +223,18 @@ impl Segments {
     /// A recomputed segment runs with [`again`](Pass::again), the pass of its first forward. It therefore draws the
     /// same random numbers, uses the same statistics and starts from the same carried state.
     ///
-    /// `passed` is called after each segment, and may take gradients.
+    /// `passed` is called after each segment. It may take gradients, and change the parameters of the segment.
     ///
     /// # Errors
-    /// The first error of a stage or of `passed`, and [`EngineError::Exhausted`].
+    /// The first error of a stage, of `passed` or of `check`, which is called after each stage and segment.
     pub(crate) fn backward(
         &self,
-        model: &Stages,
+        model: &mut Stages,
         trail: Trail,
         mut loss: Option<Tensor<1>>,
         mut gradient: Option<AnyTensor>,
         passed: &mut Passed<'_>,
+        check: Check,
     ) -> Result<BackwardOutcome, EngineError> {
         let Trail { mut left, strategy, again } = trail;
         let mut gradients = Named::new();
@@ -233,7 +246,7 @@ impl Segments {
                     let wants_gradient = self.wants_gradient(left.len());
                     let input = input.tracked_as(wants_gradient, strategy);
                     let mut pass = again.again();
-                    let output = self.stages(model, segment, input.clone(), &mut pass, None)?;
+                    let output = self.stages(model, segment, input.clone(), &mut pass, None, check)?;
                     (wants_gradient.then_some(input), Some(Awaiting::new(output)))
                 }
                 // Frozen segments have no tensors here, and backward ends at them.
@@ -250,9 +263,9 @@ impl Segments {
             };
             let BackwardOutcome { gradients: of_segment, input } = autodiff::backward_to(loss, model, input);
             accumulate(&mut gradients, of_segment);
-            passed(left.len(), &mut gradients)?;
+            passed(left.len(), model, &mut gradients)?;
             gradient = input;
-            exhausted::check()?;
+            check()?;
         }
         Ok(BackwardOutcome { gradients, input: gradient })
     }

@@ -1,7 +1,9 @@
 //! Replicas that train together, one per rank: the all-reduce of gradients, shared statistics, gathered state.
 
+mod buckets;
 mod reduction;
 mod replicas;
 
-pub(crate) use reduction::{Bucket, Reduction, bucket_ends, buckets};
+pub(crate) use buckets::{Bucket, bucket_ends, buckets};
+pub(crate) use reduction::Reduction;
 pub use replicas::{Collective, Replicas, waiting};

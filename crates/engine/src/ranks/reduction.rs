@@ -1,54 +1,25 @@
 use std::{
-    ops::Range,
+    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use burn::tensor::{DType, Device, Tensor, distributed::CollectiveTensor};
-use oomph_core::Bytes;
 use oomph_memory::{
     Account, charge,
     record::{track, track_was, transfer},
 };
-use oomph_model::{AnyTensor, Named, Stages};
+use oomph_model::{AnyTensor, Named};
 use oomph_parallel::group::{Pending, Reduced};
 use oomph_timeline::{Category, TrackKind};
 
-use super::{Replicas, replicas::WAITING};
+use super::{Bucket, Replicas, replicas::WAITING};
 use crate::{
     EngineError, device_failure,
+    gradients::completed,
     transport::{arrived, left_device},
     watch::Watch,
 };
-
-/// The names and shapes of the parameters whose gradients are reduced together.
-pub(crate) type Bucket = Vec<(String, Vec<usize>)>;
-
-/// The trained parameters of each segment, given by its stages. Their gradients are complete after its backward.
-pub(crate) fn buckets(model: &Stages, runs: impl Iterator<Item = Range<usize>>) -> Vec<Bucket> {
-    let mut of_stage: Vec<Bucket> = vec![Bucket::new(); model.len()];
-    model.visit(&mut |info, tensor| {
-        if info.trainable {
-            of_stage[info.stage].push((info.name.to_owned(), tensor.dims()));
-        }
-    });
-    runs.map(|stages| of_stage[stages].concat()).collect()
-}
-
-/// The last stage of each bucket, with at least `bucket_bytes` of gradients per bucket. Backward pauses there to start
-/// the all-reduce.
-pub(crate) fn bucket_ends(model: &Stages, bucket_bytes: Bytes) -> Vec<usize> {
-    let mut bytes = vec![0; model.len()];
-    model.visit(&mut |info, tensor| {
-        if info.trainable {
-            bytes[info.stage] += (tensor.elements() * size_of::<f32>()) as u64;
-        }
-    });
-    // In the order of backward.
-    let sizes: Vec<_> = bytes.into_iter().rev().map(Bytes::new).collect();
-    let runs = oomph_parallel::buckets(&sizes, bucket_bytes);
-    runs.iter().skip(1).map(|run| model.len() - 1 - run.start).collect()
-}
 
 /// The all-reduce of the gradients of a step. It starts bucket by bucket while backward runs.
 ///
@@ -61,11 +32,17 @@ pub(crate) struct Reduction {
     device: Device,
     /// The number of buckets that were not started yet. The last of them is next.
     left: usize,
-    started: Vec<(usize, StartedSum)>,
+    started: VecDeque<(usize, StartedSum)>,
     /// Whether operations execute. Otherwise they are recorded for a plan, without other ranks.
     executes: bool,
-    /// With a collective: 1 for each parameter with a gradient on this rank, else 0, in the order of the start.
-    marks: Vec<f64>,
+    /// With a collective: 1 for each parameter with a gradient on this rank, else 0, in the order of the start. Of buckets
+    /// that were started and not taken.
+    marks: VecDeque<f64>,
+    /// Whether sums are taken bucket by bucket.
+    releases: bool,
+    times: Times,
+    /// When the last sum through host memory arrived.
+    arrived: Option<Instant>,
 }
 
 /// The name of the all-reduce on tracks.
@@ -85,13 +62,28 @@ pub(crate) type Times = Option<[Duration; 2]>;
 impl Reduction {
     /// The all-reduce of a step of the replica on `device`.
     pub(crate) fn new(replicas: Replicas, buckets: Arc<[Bucket]>, device: Device) -> Self {
-        let left = buckets.len();
-        Self { replicas, buckets, device, left, started: Vec::new(), executes: true, marks: Vec::new() }
+        Self {
+            left: buckets.len(),
+            replicas,
+            buckets,
+            device,
+            started: VecDeque::new(),
+            executes: true,
+            marks: VecDeque::new(),
+            releases: false,
+            times: None,
+            arrived: None,
+        }
     }
 
     /// A reduction through host memory that is recorded: gradients leave the device and come back as blanks.
     pub(crate) fn recorded(replicas: Replicas, buckets: Arc<[Bucket]>, device: Device) -> Self {
         Self { executes: false, ..Self::new(replicas, buckets, device) }
+    }
+
+    /// Sets whether sums are taken bucket by bucket, as [`take_all_but`](Self::take_all_but) does. All ranks must agree.
+    pub(crate) fn releasing(self, releases: bool) -> Self {
+        Self { releases, ..self }
     }
 
     /// Starts the all-reduce of all buckets from the last down to the one at `index`, after the backward of its
@@ -115,10 +107,7 @@ impl Reduction {
             }
             let _track = self.executes.then(|| track(TrackKind::Communication, GRADIENTS, Some(self.left)));
             let gradients = bucket.iter().map(|(name, shape)| {
-                let gradient = match (sums.remove(name), newest.remove(name)) {
-                    (Some(sum), Some(newest)) => Some(sum.add(newest)),
-                    (one, other) => one.or(other),
-                };
+                let gradient = completed(name, sums, newest);
                 if let (Some(watch), Some(gradient)) = (&mut watch, &gradient) {
                     watch.holds(Category::Gradients, name, gradient);
                 }
@@ -140,7 +129,7 @@ impl Reduction {
                 }
                 None => self.through_host(bucket, gradients)?,
             };
-            self.started.push((self.left, started));
+            self.started.push_back((self.left, started));
         }
         Ok(())
     }
@@ -170,25 +159,27 @@ impl Reduction {
         mut sums: Named<AnyTensor>,
     ) -> Result<(Named<AnyTensor>, Times), EngineError> {
         self.pass(0, &mut sums, &mut Named::new(), None)?;
-        let mut marks = match self.replicas.collective() {
-            // A device waits for the others without timeout. So ranks first handshake, with this sum of marks.
-            Some(_) => self.replicas.sum(&self.marks)?.into_iter(),
-            None => Vec::new().into_iter(),
-        };
-        let (mut reduced, mut times) = (Named::new(), None);
-        let mut before: Option<Instant> = None;
-        for (index, started) in self.started {
+        Ok((self.take_all_but(0)?, self.times))
+    }
+
+    /// Waits for the sums of all started buckets but the `newest` ones, and returns them.
+    ///
+    /// # Errors
+    /// If a rank or a device fails.
+    pub(crate) fn take_all_but(&mut self, newest: usize) -> Result<Named<AnyTensor>, EngineError> {
+        let mut reduced = Named::new();
+        // A device waits for the others without timeout. So ranks first handshake, with a sum of marks: one for each bucket if these
+        // are taken one by one, since a rank without samples takes them all at its end.
+        let mut marks = if self.releases { VecDeque::new() } else { self.handshake(self.marks.len())? };
+        while self.started.len() > newest
+            && let Some((index, started)) = self.started.pop_front()
+        {
             let _track = self.executes.then(|| track(TrackKind::Communication, GRADIENTS, Some(index)));
-            let bucket = &self.buckets[index];
+            let buckets = self.buckets.clone();
+            let bucket = &buckets[index];
             match started {
                 StartedSum::ThroughHost(pending, start) => {
-                    let Reduced { values, took, finished, blocked, .. } = awaited(pending, index, start)?;
-                    // While several all-reduces are in flight, time counts once.
-                    let since = |before| took.min(finished.saturating_duration_since(before));
-                    let alone = before.map_or(took, since);
-                    before = Some(finished);
-                    let [way, waited] = times.unwrap_or_default();
-                    times = Some([way + alone, waited + blocked]);
+                    let values = self.awaited(pending, index, start)?;
                     read(bucket, &values, &self.device, &mut reduced);
                 }
                 StartedSum::Recorded(had) => {
@@ -198,11 +189,35 @@ impl Reduction {
                 }
                 // The device waits for the sum; the host does not.
                 StartedSum::BetweenDevices(underway) => {
-                    parted(bucket, underway.resolve(), &mut marks, &mut reduced)
+                    if self.releases {
+                        marks = self.handshake(bucket.len())?;
+                    }
+                    parted(bucket, underway.resolve(), &mut marks, &mut reduced);
                 }
             }
         }
-        Ok((reduced, times))
+        Ok(reduced)
+    }
+
+    /// The sums of the first `count` marks over all ranks, which meet here; nothing without a collective.
+    fn handshake(&mut self, count: usize) -> Result<VecDeque<f64>, EngineError> {
+        if self.replicas.collective().is_none() {
+            return Ok(VecDeque::new());
+        }
+        let marks: Vec<f64> = charge(Account::Host, || self.marks.drain(..count).collect());
+        Ok(self.replicas.sum(&marks)?.into())
+    }
+
+    /// Waits for the sum of a bucket through host memory, and counts its time.
+    fn awaited(&mut self, pending: Pending, index: usize, start: Instant) -> Result<Vec<f32>, EngineError> {
+        let Reduced { values, took, finished, blocked, .. } = awaited(pending, index, start)?;
+        // While several all-reduces are in flight, time counts once.
+        let since = |before| took.min(finished.saturating_duration_since(before));
+        let alone = self.arrived.map_or(took, since);
+        self.arrived = Some(finished);
+        let [way, waited] = self.times.unwrap_or_default();
+        self.times = Some([way + alone, waited + blocked]);
+        Ok(values)
     }
 }
 
@@ -236,11 +251,11 @@ fn read(bucket: &Bucket, values: &[f32], device: &Device, reduced: &mut Named<An
 fn flat<'g>(
     gradients: impl Iterator<Item = (Option<AnyTensor>, &'g Vec<usize>)>,
     device: &Device,
-    marks: &mut Vec<f64>,
+    marks: &mut VecDeque<f64>,
 ) -> Tensor<1> {
     let mut parts = Vec::new();
     for (gradient, shape) in gradients {
-        charge(Account::Host, || marks.push(f64::from(gradient.is_some())));
+        charge(Account::Host, || marks.push_back(f64::from(gradient.is_some())));
         parts.push(match gradient {
             Some(gradient) => gradient.flattened(),
             None => Tensor::zeros([shape.iter().product::<usize>()], device),
@@ -253,11 +268,11 @@ fn flat<'g>(
 fn parted(
     bucket: &Bucket,
     sums: Tensor<1>,
-    marks: &mut dyn Iterator<Item = f64>,
+    marks: &mut VecDeque<f64>,
     reduced: &mut Named<AnyTensor>,
 ) {
     let mut start = 0;
-    for ((name, shape), mark) in bucket.iter().zip(marks) {
+    for ((name, shape), mark) in bucket.iter().zip(marks.drain(..bucket.len())) {
         let length: usize = shape.iter().product();
         if mark > 0.0 {
             let gradient = AnyTensor::from(sums.clone().narrow(0, start, length)).shaped(shape);

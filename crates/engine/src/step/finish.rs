@@ -1,5 +1,7 @@
 //! The end of a step: overflow check, unscaling, clipping, the optimizer.
 
+use std::sync::PoisonError;
+
 use oomph_core::{Account, charge, on_device};
 use oomph_kernels::gradients::Factor;
 use oomph_memory::record::track;
@@ -34,8 +36,11 @@ impl Stepper {
             self.add_to_average(step, true);
             return Ok(false);
         };
-        if let Some(hook) = &mut self.gradient_hook {
-            gradients.iter().try_for_each(|gradients| charge(Account::Host, || hook(gradients)))?;
+        if let Some(hook) = &self.gradient_hook {
+            // A hook that panicked has ended its step.
+            let mut hook = hook.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = gradients.iter().filter(|gradients| !gradients.is_empty());
+            kept.try_for_each(|gradients| charge(Account::Host, || hook(gradients)))?;
         }
         let (reads, kernels) = (self.executes, self.settings.policy.kernels);
         self.norms.gradients(&gradients, kernels)?;
@@ -139,6 +144,7 @@ mod tests {
             split: StepSplit { micro_batch: 1, recompute: vec![false; STAGES.len()] },
             leading_frozen: 0,
             bucket_bytes: None,
+            releases: false,
             shares_statistics: false,
             is_continuous: true,
             undo: UndoMode::Copies,

@@ -10,4 +10,6 @@ mod stepper;
 pub use norms::Norms;
 pub use outcome::{DeviceUse, StepOutcome};
 pub use settings::StepSettings;
-pub use stepper::{GradientHook, Stepper};
+pub use stepper::Stepper;
+
+pub use crate::gradients::GradientHook;

@@ -19,7 +19,8 @@ pub struct Norms {
 #[derive(Debug, Default)]
 pub(super) struct NormMeter {
     is_on: bool,
-    gradient: Option<f64>,
+    /// The sum of the squares of all gradients so far.
+    squares: Option<f64>,
     parameter: Option<f64>,
 }
 
@@ -38,7 +39,17 @@ impl NormMeter {
         *self = Self::new(self.is_on);
     }
 
-    /// Measures the gradients of all owners of parameters.
+    /// Where the squares of released gradients are added up; `None` if nothing is measured.
+    pub(super) fn squares(&self) -> Option<f64> {
+        self.is_on.then_some(0.0)
+    }
+
+    /// Adds the squares of gradients that were released.
+    pub(super) fn add(&mut self, squares: f64) {
+        *self.squares.get_or_insert(0.0) += squares;
+    }
+
+    /// Measures the gradients of all owners of parameters that were not released.
     pub(super) fn gradients(
         &mut self,
         gradients: &[Named<AnyTensor>],
@@ -46,7 +57,8 @@ impl NormMeter {
     ) -> Result<(), DeviceError> {
         if self.is_on {
             let squares = gradients.iter().map(|part| read_sum_of_squares(&listed(part), kernels));
-            self.gradient = Some(squares.sum::<Result<f64, _>>()?.sqrt());
+            let squares = squares.sum::<Result<f64, _>>()?;
+            self.add(squares);
         }
         Ok(())
     }
@@ -66,7 +78,7 @@ impl NormMeter {
 
     /// The norms of the step, if they were measured. A skipped step has none.
     pub(super) fn norms(&self) -> Option<Norms> {
-        Some(Norms { gradient: self.gradient?, parameter: self.parameter? })
+        Some(Norms { gradient: self.squares?.sqrt(), parameter: self.parameter? })
     }
 }
 

@@ -7,7 +7,7 @@ use oomph_parallel::{PipelineTrace, Span};
 use crate::{
     EngineError,
     layout::{DeviceSlot, Layout, Role},
-    part::{PartOutcome, StepUndo},
+    part::{PartOutcome, Release, StepUndo},
 };
 
 /// The result of one step. Its tensors are still on the device, so reading them waits for the device.
@@ -39,7 +39,9 @@ pub(super) struct DevicesOutcome {
     pub(super) model: Stages,
     /// One for each owner of parameters.
     pub(super) undo: Vec<StepUndo>,
-    /// One for each owner of parameters.
+    /// One for each owner of parameters, if gradients are released.
+    pub(super) releases: Vec<Release>,
+    /// The gradients that were not released, one map for each owner of parameters.
     pub(super) gradients: Vec<Named<AnyTensor>>,
     pub(super) loss: Option<Tensor<1>>,
     pub(super) correct: Option<Tensor<1>>,
@@ -59,12 +61,14 @@ impl DevicesOutcome {
     }
 
     fn of_stages(layout: &Layout, parts: Vec<PartOutcome>) -> Self {
-        let (mut models, mut undo, mut gradients) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut models, mut undo) = (Vec::new(), Vec::new());
+        let (mut releases, mut gradients) = (Vec::new(), Vec::new());
         let (mut loss, mut correct, mut left) = (None, None, Carried::new());
         let mut spans = Vec::new();
         for (slot, part) in layout.slots().iter().zip(parts) {
             models.push(part.model);
             undo.push(part.undo);
+            releases.extend(part.release);
             gradients.push(part.gradients);
             loss = loss.or(part.loss);
             correct = correct.or(part.correct);
@@ -72,10 +76,10 @@ impl DevicesOutcome {
             spans.push(part.spans);
         }
         let trace = traced(layout.slots(), spans);
-        Self { model: Layout::joined(models), undo, gradients, loss, correct, left, trace }
+        Self { model: Layout::joined(models), undo, releases, gradients, loss, correct, left, trace }
     }
 
-    /// The coordinator has the model, the gradients and the loss. The carried state is that of all devices, in the
+    /// The coordinator has the model, the gradients, which it never releases, and the loss. The carried state is that of all devices, in the
     /// order of the samples.
     fn of_replicas(layout: &Layout, parts: Vec<PartOutcome>, sizes: &[usize]) -> Self {
         let plain = layout.first().plain();
@@ -93,7 +97,8 @@ impl DevicesOutcome {
         let PartOutcome { model, undo, gradients, loss, correct, .. } = first.expect("a coordinator");
         let left = Carried::joined(left.into_iter().flatten().collect());
         let trace = traced(layout.slots(), spans);
-        Self { model, undo: vec![undo], gradients: vec![gradients], loss, correct, left, trace }
+        let (undo, gradients) = (vec![undo], vec![gradients]);
+        Self { model, undo, releases: Vec::new(), gradients, loss, correct, left, trace }
     }
 }
 

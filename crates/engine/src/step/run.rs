@@ -11,8 +11,8 @@ use oomph_timeline::TrackKind;
 use super::outcome::DevicesOutcome;
 use crate::{
     layout::{Layout, Role},
-    part::{ModelPart, PartOutcome, PartSetup, Segments, StepContext, StepUndo, UndoMode},
-    ranks::Reduction,
+    part::{ModelPart, PartOutcome, PartSetup, Release, Segments, StepContext, StepUndo, UndoMode},
+    ranks::{Bucket, Reduction},
     transport::{LinkTransport, chain_links, star_links},
     watch::Watch,
 };
@@ -22,6 +22,10 @@ pub(super) struct StepRun<'a> {
     pub(super) layout: &'a Layout,
     /// One for each slot.
     pub(super) segments: &'a [Segments],
+    /// The trained parameters of the segments of each slot.
+    pub(super) buckets: &'a [Vec<Bucket>],
+    /// One for each slot, if gradients are released; else empty.
+    pub(super) releases: Vec<Release>,
     pub(super) micro_batches: &'a [Batch],
     pub(super) undo: UndoMode,
     /// The carried state of all samples of the batch.
@@ -34,7 +38,7 @@ pub(super) struct StepRun<'a> {
 
 impl<'a> StepRun<'a> {
     /// Runs every device on its own threads, and the first device in this thread.
-    pub(super) fn run(self, model: Stages, context: StepContext<'_>) -> DevicesOutcome {
+    pub(super) fn run(mut self, model: Stages, context: StepContext<'_>) -> DevicesOutcome {
         let layout = self.layout;
         let mut setups = charge(Account::Host, || self.setups(model, context)).into_iter();
         let Self { watch, reduction, .. } = self;
@@ -58,7 +62,7 @@ impl<'a> StepRun<'a> {
     }
 
     /// The stages, carried state and links of each device.
-    fn setups<'b>(&self, model: Stages, context: StepContext<'b>) -> Vec<PartSetup<'b, LinkTransport<'b>>>
+    fn setups<'b>(&mut self, model: Stages, context: StepContext<'b>) -> Vec<PartSetup<'b, LinkTransport<'b>>>
     where
         'a: 'b,
     {
@@ -67,10 +71,14 @@ impl<'a> StepRun<'a> {
             Role::Stages { .. } => chain_links(slots.len()),
             Role::Coordinator(_) | Role::Replica { .. } => star_links(slots.len()),
         };
-        let devices = slots.iter().zip(self.segments).zip(self.layout.part_of_each(model)).zip(links);
-        let setups = devices.map(|(((slot, segments), model), links)| PartSetup {
+        let mut releases = std::mem::take(&mut self.releases).into_iter();
+        let segments = self.segments.iter().zip(self.buckets);
+        let devices = slots.iter().zip(segments).zip(self.layout.part_of_each(model)).zip(links);
+        let setups = devices.map(|(((slot, (segments, buckets)), model), links)| PartSetup {
             slot,
             segments,
+            buckets,
+            release: releases.next(),
             transport: LinkTransport {
                 links,
                 micro_batches: self.micro_batches,

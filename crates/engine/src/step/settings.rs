@@ -1,4 +1,6 @@
-use oomph_config::{DeviceName, Optimizer as OptimizerSettings, Precision, Sharing};
+use oomph_config::{
+    DeviceName, Optimizer as OptimizerSettings, Precision, Sharing, sections::memory::Gradients,
+};
 use oomph_core::{Bytes, Key};
 use oomph_model::Policy;
 
@@ -23,6 +25,8 @@ pub struct StepSettings {
     pub(crate) leading_frozen: usize,
     /// The size of gradient buckets, if there are other ranks.
     pub(crate) bucket_bytes: Option<Bytes>,
+    /// Whether gradients are released in backward: `memory.gradients`.
+    pub(crate) releases: bool,
     /// Whether batch normalisation shares its statistics with the other ranks.
     pub(crate) shares_statistics: bool,
     /// Whether recurrent layers carry their state from step to step.
@@ -50,6 +54,7 @@ impl StepSettings {
             split,
             leading_frozen: session.leading_frozen,
             bucket_bytes: ddp.filter(|_| has_ranks).map(|ddp| ddp.bucket),
+            releases: config.memory.gradients == Gradients::Release,
             shares_statistics: ddp.is_some_and(|ddp| ddp.sync_batch_norm),
             is_continuous: session.source.is_continuous(),
             undo: match config.device.devices[0] {

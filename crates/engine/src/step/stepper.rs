@@ -1,11 +1,15 @@
-use std::{collections::HashSet, sync::Arc, time::Instant};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
 
 use burn::tensor::{Device, Tensor};
 use oomph_config::Precision;
 use oomph_core::{Bytes, Phase, on_device, phase};
 use oomph_data::Batch;
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Carried, ModelError, Named, Peers, Stages};
+use oomph_model::{AnyTensor, Carried, Named, Peers, Stages};
 use oomph_parallel::PipelineTrace;
 use oomph_timeline::Category;
 
@@ -19,18 +23,18 @@ use crate::{
     EngineError,
     average::WeightAverage,
     exhausted,
+    gradients::GradientHook,
     layout::{Layout, SegmentOptions},
     loss_scale::LossScale,
     optimizer::Optimizer,
-    part::{ModelPart, PartOutcome, PartSetup, Segments, StepContext, StepUndo, UndoMode},
+    part::{
+        ModelPart, PartOutcome, PartSetup, Release, ReleaseRules, Segments, StepContext, StepUndo, UndoMode,
+    },
     ranks::{Bucket, Reduction, Replicas, bucket_ends, buckets},
     task::Task,
     transport::{Transport, arrived, left_device},
     watch::Watch,
 };
-
-/// Receives the gradients of a step, unscaled and before clipping: one call for each device that has parameters.
-pub type GradientHook = Box<dyn FnMut(&Named<AnyTensor>) -> Result<(), ModelError>>;
 
 /// Runs optimizer steps: forward and backward of micro-batches, clipping, the optimizer.
 pub struct Stepper {
@@ -48,11 +52,13 @@ pub struct Stepper {
     pub(super) layout: Layout,
     /// One for each slot of the layout.
     segments: Vec<Segments>,
+    /// The trained parameters of the segments of each slot.
+    buckets: Vec<Vec<Bucket>>,
     ranks: StepperRanks,
     /// Whether operations are executed; otherwise they are recorded for a plan.
     pub(super) executes: bool,
     pub(super) watch: Option<Box<dyn Watch>>,
-    pub(super) gradient_hook: Option<GradientHook>,
+    pub(super) gradient_hook: Option<Arc<Mutex<GradientHook>>>,
     pub(super) norms: NormMeter,
     usage: Usage,
 }
@@ -104,8 +110,11 @@ impl Stepper {
 
     fn with_ranks(settings: StepSettings, layout: Layout, model: Stages, replicas: Option<Replicas>) -> Self {
         let executes = replicas.is_some();
-        let bucket_ends = charge(Account::Host, || {
-            settings.bucket_bytes.map(|bytes| bucket_ends(&model, bytes)).unwrap_or_default()
+        let bucket_ends = charge(Account::Host, || match settings.bucket_bytes {
+            Some(bytes) => bucket_ends(&model, bytes),
+            // Each stage takes its step by itself.
+            None if settings.releases => (0..model.len()).collect(),
+            None => Vec::new(),
         });
         let options = SegmentOptions {
             recompute: &settings.split.recompute,
@@ -115,11 +124,16 @@ impl Stepper {
             seeds: executes,
         };
         let segments = layout.segments(&model, options);
+        let buckets = charge(Account::Host, || {
+            let parts = layout.part_of_each(model.clone());
+            let of_part = |(part, segments): (&Stages, &Segments)| buckets(part, segments.stages_of_each());
+            parts.iter().zip(&segments).map(of_part).collect::<Vec<_>>()
+        });
         let average = settings.average.map(|rule| if executes { rule } else { rule.at_every_step() });
         let replicas = replicas.unwrap_or_else(Replicas::alone);
         let ranks = StepperRanks {
             peers: replicas.peers().filter(|_| settings.shares_statistics),
-            buckets: buckets(&model, segments[0].stages_of_each()).into(),
+            buckets: buckets[0].clone().into(),
             replicas,
             all_reduce_seconds: None,
         };
@@ -132,6 +146,7 @@ impl Stepper {
             settings,
             layout,
             segments,
+            buckets,
             ranks,
             executes,
             watch: None,
@@ -144,7 +159,7 @@ impl Stepper {
 
     /// Calls `hook` with the gradients of every step from now on; `None` removes the hook.
     pub fn hook_gradients(&mut self, hook: Option<GradientHook>) {
-        self.gradient_hook = hook;
+        self.gradient_hook = hook.map(|hook| Arc::new(Mutex::new(hook)));
     }
 
     /// Whether to measure the norms of the steps from now on. On the CPU this takes no memory of the device; on a GPU it
@@ -299,13 +314,17 @@ impl Stepper {
             peers: peers.as_ref(),
             ..self.context(step, continues, task, &sizes, &weights)
         };
+        let releases = self.releases(lr);
         let ranks = &self.ranks;
         let mut reduction = ranks.replicas.reduce().then(|| {
             Reduction::new(ranks.replicas.clone(), ranks.buckets.clone(), self.layout.first().plain())
+                .releasing(self.settings.releases)
         });
         let run = StepRun {
             layout: &self.layout,
             segments: &self.segments,
+            buckets: &self.buckets,
+            releases,
             micro_batches: &micro_batches,
             undo: self.settings.undo,
             carried: self.carried.as_ref(),
@@ -315,6 +334,35 @@ impl Stepper {
         let done = run.run(std::mem::take(&mut self.model), context);
         charge(Account::Host, || drop(micro_batches));
         self.conclude(done, reduction, samples, step, lr)
+    }
+
+    /// What releases gradients, for each slot in order; empty unless they are released.
+    fn releases(&mut self, lr: f64) -> Vec<Release> {
+        if !self.settings.releases {
+            return Vec::new();
+        }
+        charge(Account::Host, || {
+            let rules = ReleaseRules {
+                lr,
+                clip: self.settings.optimizer.clip,
+                kernels: self.settings.policy.kernels,
+                hook: self.gradient_hook.clone(),
+            };
+            let of_slot = |buckets: &Vec<Bucket>| {
+                let own: HashSet<_> = buckets.iter().flatten().map(|(name, _)| name.as_str()).collect();
+                let optimizer = self.optimizer.split_off(|name| own.contains(name));
+                Release { optimizer, squares: self.norms.squares(), rules: rules.clone() }
+            };
+            self.buckets.iter().map(of_slot).collect()
+        })
+    }
+
+    /// Takes the state of the optimizer back, and the squares of the released gradients.
+    fn take_back(&mut self, releases: impl IntoIterator<Item = Release>) {
+        for Release { optimizer, squares, .. } in releases {
+            self.optimizer.join(optimizer);
+            squares.into_iter().for_each(|squares| self.norms.add(squares));
+        }
     }
 
     fn context<'a>(
@@ -348,8 +396,9 @@ impl Stepper {
         step: usize,
         lr: f64,
     ) -> Result<StepOutcome, EngineError> {
-        let DevicesOutcome { model, undo, mut gradients, loss, correct, left, trace } = done;
+        let DevicesOutcome { model, undo, releases, mut gradients, loss, correct, left, trace } = done;
         self.model = model;
+        self.take_back(releases);
         // If a device failed, its gradients are freed before the step is undone.
         let finished = trace.and_then(|trace| {
             let mut outcome = StepOutcome { loss, correct, samples, is_skipped: false };
@@ -402,11 +451,14 @@ impl Stepper {
     ) -> Result<(), EngineError> {
         const LR: f64 = 0.1;
         let weights: Vec<f64> = sizes.iter().map(|&size| size as f64).collect();
+        let mut releases = self.releases(LR);
         let slot = self.layout.first();
         let (plain, has_optimizer) = (slot.plain(), slot.role.has_optimizer());
         let setup = PartSetup {
             slot,
             segments: &self.segments[0],
+            buckets: &self.buckets[0],
+            release: releases.pop(),
             transport,
             context: StepContext {
                 // No weight is known before there is data. What counts is whether the micro-batch is the whole batch.
@@ -419,10 +471,12 @@ impl Stepper {
         };
         let mut reduction = self.settings.bucket_bytes.map(|_| {
             Reduction::recorded(self.ranks.replicas.clone(), self.ranks.buckets.clone(), plain.clone())
+                .releasing(self.settings.releases)
         });
         let part = ModelPart::new(setup, self.watch.as_deref_mut(), reduction.as_mut());
-        let PartOutcome { model, mut gradients, left, spans, .. } = part.run();
+        let PartOutcome { model, release, mut gradients, left, spans, .. } = part.run();
         self.model = model;
+        self.take_back(release);
         spans?;
         if let Some(reduction) = reduction {
             (gradients, _) = reduction.finish(gradients)?;

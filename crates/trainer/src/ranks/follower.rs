@@ -112,7 +112,7 @@ impl<'a> Follower<'a> {
     fn train(&mut self, batch: Batch, lr: StepLr) -> Result<(), TrainError> {
         let DrivenStep { number, lr, outcome, .. } =
             self.driver.step_at(lr.get(), batch, RankCommand::Step(lr))?;
-        exhausted::check()?;
+        exhausted::check_after(self.log.step + 1)?;
         self.losses.add(number, lr, outcome);
         Ok(())
     }
@@ -123,8 +123,10 @@ impl FollowerMemory {
     fn explain(&self, session: &Session, error: TrainError) -> TrainError {
         let Some(report) = &self.report else { return error };
         error.explained(session, |error, _| {
-            let in_step = error.phase.is_in_step() && !error.in_evaluation;
-            error.exhausted.at_step(self.step + usize::from(in_step));
+            if error.step.is_none() {
+                let in_step = error.phase.is_in_step() && !error.in_evaluation;
+                error.exhausted.at_step(self.step + usize::from(in_step));
+            }
             let mut directory = report.clone().into_os_string();
             directory.push(format!("-rank-{}", session.replicas.rank()));
             let seen = self.log.as_ref().and_then(|log| log.seen(error));

@@ -36,29 +36,33 @@ impl Training<'_> {
 
     /// What this training knows of an out-of-memory error on its device `device`.
     fn known(&mut self, error: &mut OutOfMemory, device: usize) -> OomContext {
-        // A step counts once it is done. A step that failed in the optimizer was counted.
-        let in_step = error.phase.is_in_step() && !error.in_evaluation;
-        error.exhausted.at_step(self.progress.step + usize::from(in_step));
+        // A finished step tells its number, and leaves all ranks between two steps.
+        let is_finished = error.step.is_some();
+        if !is_finished {
+            let in_step = error.phase.is_in_step() && !error.in_evaluation;
+            error.exhausted.at_step(self.progress.step + usize::from(in_step));
+        }
         // This thread works for the first device.
         let on = current_device() + device;
         OomContext {
             device,
             seen: self.memory.log.as_ref().and_then(|log| log.seen_on(on, error)),
             reserved_bytes: self.memory.gauge.reserved_bytes,
-            run: Some((self.log.run.path().to_owned(), self.keep(error))),
+            run: Some((self.log.run.path().to_owned(), self.keep(error, is_finished))),
             // Another training may be at the path by now.
             directory: self.log.run.check().is_ok().then(|| self.log.run.path().join(REPORT)),
             ..OomContext::default()
         }
     }
 
-    /// Saves the state of the last finished step, unless the device itself failed.
-    fn keep(&mut self, error: &OutOfMemory) -> Kept {
+    /// Saves the state of the last finished step, unless the device itself failed. `is_finished`: the step was, in which memory
+    /// ran out.
+    fn keep(&mut self, error: &OutOfMemory, is_finished: bool) -> Kept {
         if matches!(error.shortage, Shortage::Device { .. }) {
             return self.saves.before("the state on a failed device is not trusted".to_owned());
         }
         // In the middle of a step the other ranks wait for this one. Between steps they take commands.
-        let is_between = matches!(error.phase, Phase::Step | Phase::Checkpoint) && !error.in_evaluation;
+        let is_between = is_finished || error.phase == Phase::Checkpoint && !error.in_evaluation;
         if !self.session.replicas.is_alone() && !is_between {
             return self.saves.before("several ranks save nothing in the middle of a step".to_owned());
         }

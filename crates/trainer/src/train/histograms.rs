@@ -1,4 +1,4 @@
-use std::{cell::RefCell, rc::Rc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, ModelError, Named};
@@ -9,19 +9,26 @@ use crate::TrainError;
 
 /// Histograms of the gradients of the last step, before clipping.
 #[derive(Default)]
-pub(super) struct Histograms(Rc<RefCell<Vec<(String, Histogram)>>>);
+pub(super) struct Histograms(Arc<Mutex<Vec<(String, Histogram)>>>);
+
+impl Histograms {
+    fn taken(&self) -> MutexGuard<'_, Vec<(String, Histogram)>> {
+        // What a panic left is written nowhere.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Training<'_> {
     /// Requests the gradients of the next step, if their histograms are due after it. `next` is the progress after it.
     pub(super) fn take_histograms_next(&mut self, next: &TrainProgress) {
         let is_wanted = self.log.event_file.is_some() && next.ends(self.session.config.run.histograms);
-        self.histograms.0.borrow_mut().clear();
-        let taken = self.histograms.0.clone();
+        self.histograms.taken().clear();
+        let histograms = Histograms(self.histograms.0.clone());
         let hook = move |gradients: &Named<AnyTensor>| -> Result<(), ModelError> {
             // One gradient at a time is copied, so the host holds at most the largest.
             for (name, gradient) in gradients {
                 let histogram = Histogram::of_tensor(gradient)?;
-                taken.borrow_mut().extend(histogram.map(|histogram| (name.clone(), histogram)));
+                histograms.taken().extend(histogram.map(|histogram| (name.clone(), histogram)));
             }
             Ok(())
         };
@@ -31,7 +38,7 @@ impl Training<'_> {
     /// Writes histograms of the gradients and the parameters, if the last step took them.
     pub(super) fn write_histograms(&mut self) -> Result<(), TrainError> {
         let Some(file) = &mut self.log.event_file else { return Ok(()) };
-        let gradients = std::mem::take(&mut *self.histograms.0.borrow_mut());
+        let gradients = std::mem::take(&mut *self.histograms.taken());
         if gradients.is_empty() {
             return Ok(());
         }

@@ -93,7 +93,7 @@ impl Training<'_> {
             self.log.event(event)?;
         }
         // The optimizer may have exceeded the limit. The step is done and can be saved.
-        Ok(exhausted::check()?)
+        Ok(exhausted::check_after(self.progress.step)?)
     }
 
     /// Does what is due after a step: reading the loss, evaluating, saving, ending.

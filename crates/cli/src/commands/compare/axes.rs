@@ -26,7 +26,7 @@ pub(super) struct Axis {
     of: fn(&Config) -> Value,
 }
 
-pub(super) const AXES: [Axis; 6] = [
+pub(super) const AXES: [Axis; 7] = [
     Axis {
         flag: "--optimizers",
         key: "optimizer",
@@ -88,6 +88,15 @@ pub(super) const AXES: [Axis; 6] = [
         typed: |arguments| arguments.lean.iter().map(ToString::to_string).collect(),
         settings: |typed, _| vec![("memory.lean".into(), typed.into())],
         of: |config| config.memory.lean.to_string().into(),
+    },
+    Axis {
+        flag: "--gradients",
+        key: "gradients",
+        heading: "gradients",
+        is_self_explanatory: false,
+        typed: |arguments| arguments.gradients.clone(),
+        settings: |typed, _| set("memory.gradients", typed),
+        of: |config| config.memory.gradients.name().into(),
     },
 ];
 

@@ -51,6 +51,7 @@ impl Report {
                 "precision" => row.value("precision") != Some(&"fp32".into()),
                 "recompute" => row.value("recompute") != Some(&"none".into()),
                 "lean" => row.value("lean") != Some(&"true".into()),
+                "gradients" => row.value("gradients") != Some(&"keep".into()),
                 _ => true,
             };
             let fixed = AXES.iter().zip(&row.values).zip(varied);

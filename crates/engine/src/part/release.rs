@@ -1,0 +1,77 @@
+//! Gradients that are released in backward, with `memory.gradients = "release"`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use oomph_config::Clip;
+use oomph_core::{Account, Phase, charge, phase};
+use oomph_kernels::gradients::read_sum_of_squares;
+use oomph_model::{AnyTensor, Kernels, Named, Stages};
+
+use crate::{
+    EngineError,
+    clip::clip,
+    gradients::{GradientHook, listed},
+    optimizer::Optimizer,
+    watch::{self, Watch},
+};
+
+/// Takes the optimizer's step for a segment of stages as soon as backward has completed its gradients, and frees them (LOMO, Lv et
+/// al. 2023, <https://arxiv.org/abs/2306.09782>). Each device has its own, with the state of its parameters.
+///
+/// A parameter that another stage borrows gets its step with its own stage, to which backward comes later. So no stage that is
+/// still ahead reads a parameter after its step, and every bit is that of a step after backward.
+pub(crate) struct Release {
+    /// The optimizer, with the state of the parameters of this device.
+    pub(crate) optimizer: Optimizer,
+    /// The sum of the squares of all released gradients, if norms are measured.
+    pub(crate) squares: Option<f64>,
+    pub(crate) rules: ReleaseRules,
+}
+
+/// What becomes of gradients before the optimizer reads them.
+#[derive(Clone)]
+pub(crate) struct ReleaseRules {
+    pub(crate) lr: f64,
+    /// Clipping by value or by the norm of a tensor. The global norm needs all gradients; a configuration that releases them
+    /// cannot ask for it.
+    pub(crate) clip: Option<Clip>,
+    pub(crate) kernels: Kernels,
+    /// One hook for all devices.
+    pub(crate) hook: Option<Arc<Mutex<GradientHook>>>,
+}
+
+impl Release {
+    /// Takes the step of the parameters in `gradients`, which are complete, and frees the gradients.
+    ///
+    /// # Errors
+    /// If the device fails while a norm is read, and those of the hook.
+    pub(crate) fn step(
+        &mut self,
+        model: &mut Stages,
+        gradients: Named<AnyTensor>,
+        watch: Option<&mut (dyn Watch + 'static)>,
+    ) -> Result<(), EngineError> {
+        if gradients.is_empty() {
+            return Ok(());
+        }
+        let ReleaseRules { lr, clip: limit, kernels, ref hook } = self.rules;
+        if let Some(watch) = watch {
+            watch::gradients(watch, &gradients);
+        }
+        let _phase = phase(Phase::Step);
+        if let Some(hook) = hook {
+            // A hook that panicked has ended the step.
+            let mut hook = hook.lock().unwrap_or_else(PoisonError::into_inner);
+            charge(Account::Host, || hook(&gradients))?;
+        }
+        if let Some(squares) = &mut self.squares {
+            *squares += read_sum_of_squares(&listed(&gradients), kernels)?;
+        }
+        let gradients = match limit {
+            Some(limit) => clip(gradients, limit, kernels),
+            None => gradients,
+        };
+        self.optimizer.step(lr, model, gradients);
+        Ok(())
+    }
+}
