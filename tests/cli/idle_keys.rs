@@ -132,6 +132,7 @@ const ALWAYS: &[&str] = &[
     "memory.precision",
     "memory.recompute",
     "memory.lean",
+    "memory.gradients",
     "memory.micro_batch",
     "memory.limit",
     // Idle on GPUs: see the test below.

@@ -89,6 +89,37 @@ fn what_runs_out_while_it_trains_says_where_and_keeps_the_last_step() {
 }
 
 #[test]
+fn a_step_that_releases_gradients_is_finished_before_its_shortage_ends_the_training() {
+    let folder = folder();
+    let release = ["--set", "memory.gradients=release"];
+    let plan = ["plan", "--config", "net.toml", "--json", "--batch", "256"];
+    let plan = folder.oomph(&[&plan[..], &release].concat()).success().last_json();
+    assert_eq!(plan["batches"][0]["peak_phase"], "backward", "{plan}");
+    let limit = percent_of_peak(plan["batches"][0]["planned_peak_bytes"].as_u64().expect("bytes"), 99);
+    let short = ["--memory-limit", &limit, "--no-plan-check", "--quiet"];
+    let answer = train(&folder, &[&short[..], &release].concat());
+    assert_eq!(answer.code, Some(75), "{answer}");
+    assert!(answer.stderr.contains("error: out of memory in backward"), "{answer}");
+    assert!(answer.stderr.contains("of step 1: an allocation"), "{answer}");
+    assert!(answer.stderr.contains("step 1, the last finished step, is saved in"), "{answer}");
+    // What it saved is what a training with enough memory has after its first step.
+    let folders =
+        ["--set", "run.directory=enough", "--set", "run.save_every=1 steps", "--set", "train.steps=1"];
+    train(&folder, &[&folders[..], &["--quiet", "--set", "train.eval_every=never"]].concat()).success();
+    for file in ["model.safetensors", "optimizer.safetensors"] {
+        let of = |run: &str| folder.read(&format!("{run}/checkpoints/step-00000001/{file}"));
+        assert!(of("run") == of("enough"), "{file}");
+    }
+    // A training that keeps its gradients undoes the step.
+    let kept = train(
+        &folder,
+        &["--memory-limit", &limit, "--no-plan-check", "--quiet", "--set", "run.directory=kept"],
+    );
+    assert_eq!(kept.code, Some(75), "{kept}");
+    assert!(kept.stderr.contains("no step was finished"), "{kept}");
+}
+
+#[test]
 fn evaluation_and_profile_say_the_same() {
     let folder = folder();
     train(&folder, &["--quiet"]).success();

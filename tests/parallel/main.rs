@@ -9,5 +9,6 @@ mod dp;
 mod labels;
 mod mixing;
 mod norms;
+mod release;
 mod samples;
 mod support;

@@ -180,6 +180,20 @@ fn optimizer_is_checked() {
 }
 
 #[test]
+fn gradients_that_are_needed_after_backward_are_not_released() {
+    snapshot(
+        "release",
+        &[
+            ("[memory]\ngradients = 'free'", &[]),
+            ("[memory]\ngradients = 'release'\n[optimizer]\nclip_global_norm = 1", &[]),
+            ("[optimizer]\nclip_global_norm = 1", &["memory.gradients=release"]),
+            ("[memory]\ngradients = 'release'\nprecision = 'fp16'", &[]),
+            ("[memory]\ngradients = 'release'\n[device]\ndevices = 'cpu,cpu'\nstrategy = 'dp'", &[]),
+        ],
+    );
+}
+
+#[test]
 fn schedule_is_checked() {
     snapshot(
         "schedule",

@@ -24,18 +24,6 @@ pub(crate) fn accumulate(sum: &mut Named<AnyTensor>, more: Named<AnyTensor>) {
     }
 }
 
-/// Takes the gradient of `name` out of `sums`, those of earlier micro-batches, and of `newest`, those of the last one.
-pub(crate) fn completed(
-    name: &str,
-    sums: &mut Named<AnyTensor>,
-    newest: &mut Named<AnyTensor>,
-) -> Option<AnyTensor> {
-    match (sums.remove(name), newest.remove(name)) {
-        (Some(sum), Some(newest)) => Some(sum.add(newest)),
-        (one, other) => one.or(other),
-    }
-}
-
 /// Applies `change` to every gradient.
 pub(crate) fn each(gradients: Named<AnyTensor>, change: impl Fn(AnyTensor) -> AnyTensor) -> Named<AnyTensor> {
     gradients.into_iter().map(|(name, gradient)| (name, change(gradient))).collect()

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use burn::tensor::Tensor;
+use burn::tensor::{GradientCheckpointingStrategy, Tensor};
 use oomph_core::{Account, charge};
 use oomph_kernels::{AnyTensor, differentiable, graph, ranked};
 
@@ -38,6 +38,30 @@ impl Awaiting {
     pub fn resume(self, gradient: AnyTensor) -> Tensor<1> {
         *self.gradient.lock().unwrap_or_else(PoisonError::into_inner) = Some(gradient);
         self.root
+    }
+}
+
+/// The start of a graph whose gradient goes elsewhere. It does not keep the input's values: they live as long as an operation of
+/// the graph needs them.
+#[derive(Debug)]
+pub struct Starting(Arc<Mutex<Option<AnyTensor>>>);
+
+impl Starting {
+    /// The start of a graph at `input`, a plain tensor, and the input in this graph. All tensors of a graph have one `strategy`.
+    pub fn new(input: AnyTensor, strategy: GradientCheckpointingStrategy) -> (Self, AnyTensor) {
+        let gradient = Arc::<Mutex<Option<AnyTensor>>>::default();
+        let zero = AnyTensor::from(Tensor::<1>::zeros([1], &input.device())).tracked_as(true, strategy);
+        let taken = gradient.clone();
+        let input = differentiable([zero], input, move |gradient, _| {
+            *taken.lock().unwrap_or_else(PoisonError::into_inner) = Some(gradient);
+            [None]
+        });
+        (Self(gradient), input)
+    }
+
+    /// The gradient of the input, once backward went through the graph; `None` if the loss does not depend on the input.
+    pub fn gradient(self) -> Option<AnyTensor> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

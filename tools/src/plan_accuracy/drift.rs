@@ -28,6 +28,10 @@ pub(super) fn run(words: &[String], is_saved: bool) -> Result<bool, Box<dyn Erro
         let mut row = vec![feature.name.to_owned()];
         for strategy in &STRATEGIES {
             let case = DriftCase { feature: *feature, strategy: *strategy };
+            if !case.is_possible() {
+                row.push("—".into());
+                continue;
+            }
             match in_a_process::<Vec<Outcome>>(CASE, &case.config()) {
                 Ok(outcomes) => {
                     let errors = device_errors(&outcomes);

@@ -40,10 +40,19 @@ impl DriftCase {
         format!("{}, {}", self.feature.name, self.strategy.name)
     }
 
+    /// Whether the strategy has the feature: the coordinator of `dp` releases no gradients.
+    #[allow(dead_code)] // The tool asks. The sample of the test has no other cases.
+    pub(crate) fn is_possible(&self) -> bool {
+        !(self.feature.memory.contains(RELEASE) && self.strategy.settings.contains("'dp'"))
+    }
+
     /// The configuration. Each device has one thread: how many threads use their workspaces at once is chance.
     pub(crate) fn config(&self) -> String {
         let Feature { model: [model, data], freeze, optimizer, memory, .. } = self.feature;
         let Strategy { devices: count, settings, .. } = self.strategy;
+        // A step has several buckets, which are released one by one.
+        let is_small = memory.contains(RELEASE) && settings.contains("'ddp'");
+        let bucket = if is_small { ", bucket = '100KiB'" } else { "" };
         let freeze = if freeze.is_empty() { String::new() } else { format!(", freeze = {freeze}") };
         let (samples, devices) = (3 * BATCH, vec!["cpu"; count].join(","));
         format!(
@@ -52,7 +61,7 @@ impl DriftCase {
              train = {{ steps = 3, batch = {BATCH} }}\n\
              optimizer = {{ name = 'adam'{optimizer} }}\n\
              memory = {{ micro_batch = {MICRO_BATCH}{memory} }}\n\
-             device = {{ devices = '{devices}', threads = {count}{settings} }}\n"
+             device = {{ devices = '{devices}', threads = {count}{settings}{bucket} }}\n"
         )
     }
 }
@@ -73,6 +82,8 @@ const LANGUAGE: [&str; 2] = [
 const FP16: &str = ", precision = 'fp16'";
 const RECOMPUTE_OPS: &str = ", recompute = 'ops'";
 const RECOMPUTE_STAGES: &str = ", recompute = 'stages'";
+const RELEASE: &str = ", gradients = 'release'";
+const RELEASE_RECOMPUTE: &str = ", gradients = 'release', recompute = 'stages'";
 const CLIP_VALUE: &str = ", clip_value = 0.01";
 const CLIP_NORM: &str = ", clip_norm = 0.1";
 const CLIP_GLOBAL_NORM: &str = ", clip_global_norm = 0.5";
@@ -86,7 +97,7 @@ const fn strategy(name: &'static str, devices: usize, settings: &'static str) ->
 }
 
 /// The rows of the table.
-pub(crate) const FEATURES: [Feature; 21] = [
+pub(crate) const FEATURES: [Feature; 24] = [
     Feature { memory: FP16, ..feature("resnet18 fp16", RESNET) },
     Feature {
         memory: FP16,
@@ -117,6 +128,13 @@ pub(crate) const FEATURES: [Feature; 21] = [
     Feature { freeze: "['embedding']", ..feature("lstm-lm carried, embedding frozen", LANGUAGE) },
     Feature { memory: RECOMPUTE_OPS, ..feature("lstm-lm carried, recompute ops", LANGUAGE) },
     Feature { memory: RECOMPUTE_STAGES, ..feature("lstm-lm carried, recompute stages", LANGUAGE) },
+    Feature { memory: RELEASE, ..feature("resnet18 gradients released", RESNET) },
+    Feature { memory: RELEASE_RECOMPUTE, ..feature("lstm gradients released, recompute stages", LSTM) },
+    Feature {
+        memory: RELEASE,
+        optimizer: CLIP_NORM,
+        ..feature("lstm-lm carried, gradients released, clip_norm", LANGUAGE)
+    },
 ];
 
 /// The columns of the table.

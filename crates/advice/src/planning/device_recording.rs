@@ -3,7 +3,7 @@
 use std::{collections::HashSet, ops::Range, time::Duration};
 
 use burn::tensor::Device;
-use oomph_config::OptimizerKind;
+use oomph_config::{OptimizerKind, sections::memory::Gradients};
 use oomph_core::{Phase, phase};
 use oomph_engine::{
     EngineError,
@@ -89,9 +89,10 @@ impl DeviceWork {
 }
 
 /// How many whole micro-batches differ in what they hold; later ones repeat the last. The second has the gradients of the
-/// first. Where replicas sum gradients, buckets leave during the last one, so that one between has the most.
+/// first. Where gradients leave during the last one, to be summed or released, one between has the most.
 pub(super) fn different(session: &Session) -> usize {
-    if session.world_size() > 1 { 3 } else { 2 }
+    let leave = session.world_size() > 1 || session.config.memory.gradients == Gradients::Release;
+    if leave { 3 } else { 2 }
 }
 
 /// The sizes of the micro-batches of a batch: at most `most_whole` whole ones, and the smaller last one.

@@ -82,7 +82,8 @@ impl Optimizer {
     /// Moves the state of the parameters that `is_own` accepts into an optimizer of the same rule.
     pub(crate) fn split_off(&mut self, is_own: impl Fn(&str) -> bool) -> Self {
         charge(Account::Host, || {
-            let (own, rest) = std::mem::take(&mut self.states).into_iter().partition(|(name, _)| is_own(name));
+            let (own, rest) =
+                std::mem::take(&mut self.states).into_iter().partition(|(name, _)| is_own(name));
             self.states = rest;
             Self { rule: self.rule.clone(), states: own }
         })

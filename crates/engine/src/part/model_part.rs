@@ -15,9 +15,9 @@ use super::{
 use crate::{
     EngineError, device_failure,
     exhausted::{self, Check},
-    gradients::{accumulate, completed},
+    gradients::accumulate,
     layout::{DeviceSlot, Role, Scatter, WorkItem},
-    ranks::{Bucket, Reduction},
+    ranks::{Bucket, Reduction, completed},
     task::DeviceTargets,
     transport::{LinkTensor, Peer, Transport},
     watch::Watch,
@@ -351,28 +351,25 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         let Self { segments, buckets, watch, reduction, done, .. } = self;
         let PartOutcome { model, release, gradients: sums, .. } = done;
         // In the last micro-batch the gradients of a segment are final after its backward. Their all-reduce starts, or their
-        // parameters take the step.
+        // parameters take the step. Where gradients are released, those of earlier micro-batches are added at once too.
         let passed: &mut Passed<'_> = &mut |segment, model, newest| {
-            if !is_last {
-                return Ok(());
-            }
-            if let Some(reduction) = reduction {
-                reduction.pass(segment, sums, newest, watch.as_deref_mut())?;
-            }
-            let Some(release) = release else { return Ok(()) };
-            let complete = match reduction {
-                // While the newest sum is underway, the one before arrives.
-                Some(reduction) => reduction.take_all_but(1)?,
-                None => {
-                    let names = buckets[segment].iter().map(|(name, _)| name);
-                    let taken = names.filter_map(|name| {
-                        let gradient = completed(name, sums, newest)?;
-                        Some((charge(Account::Host, || name.clone()), gradient))
-                    });
-                    taken.collect()
+            match reduction {
+                Some(reduction) if is_last => {
+                    reduction.pass(segment, sums, newest, watch.as_deref_mut())?;
+                    let Some(release) = release else { return Ok(()) };
+                    // While the newest sum is underway, the one before arrives.
+                    release.step(model, reduction.take_all_but(1)?, watch.as_deref_mut())
                 }
-            };
-            release.step(model, complete, watch.as_deref_mut())
+                _ => {
+                    let Some(release) = release else { return Ok(()) };
+                    let complete = completed(&buckets[segment], sums, newest);
+                    if is_last {
+                        return release.step(model, complete, watch.as_deref_mut());
+                    }
+                    sums.extend(complete);
+                    Ok(())
+                }
+            }
         };
         let outcome = segments.backward(model, trail, loss, gradient, passed, check)?;
         self.boundary();

@@ -6,7 +6,7 @@ use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor};
 use oomph_core::{Generator, Phase, phase};
 use oomph_model::{
     AnyTensor, Named, Pass, Policy, Stages,
-    autodiff::{self, Awaiting, BackwardOutcome},
+    autodiff::{self, Awaiting, BackwardOutcome, Starting},
 };
 
 use crate::{
@@ -60,8 +60,10 @@ pub(crate) struct Position {
 
 /// The tensors of a segment that forward keeps for backward; none for frozen segments.
 struct SegmentTrail {
-    /// The input: on the graph if it needs a gradient, without graph if the segment is recomputed.
+    /// The input of a recomputed segment, without graph.
     input: Option<AnyTensor>,
+    /// The start of a graph that hands on the gradient of its input.
+    start: Option<Starting>,
     /// The output; `None` for a recomputed segment, and for the last one, whose graph the loss holds.
     output: Option<Awaiting>,
 }
@@ -153,22 +155,23 @@ impl Segments {
                     let kept = (segment.kind == SegmentKind::Recomputed).then(|| input.clone());
                     let watch = watch.as_deref_mut();
                     let output = self.stages(plain_model, segment, input, pass, watch, exhausted::check)?;
-                    (SegmentTrail { input: kept, output: None }, output)
+                    (SegmentTrail { input: kept, start: None, output: None }, output)
                 }
                 _ => {
-                    let leaf = |activation: &AnyTensor| activation.clone().inner().tracked_as(true, strategy);
-                    let input = self.wants_gradient(index).then(|| leaf(&activation));
-                    let from = match &input {
-                        Some(input) => input.clone(),
-                        None if index > 0 => activation.tracked_as(false, strategy),
-                        None => activation,
+                    let (start, from) = match self.wants_gradient(index) {
+                        true => {
+                            let (start, from) = Starting::new(activation.inner(), strategy);
+                            (Some(start), from)
+                        }
+                        false if index > 0 => (None, activation.tracked_as(false, strategy)),
+                        false => (None, activation),
                     };
                     let watch = watch.as_deref_mut();
                     let output = self.stages(model, segment, from, pass, watch, exhausted::check)?;
                     // The last output is widened to 32 bits, so backward does not need the 16-bit tensor.
                     let is_last = index + 1 == self.segments.len() && !self.position.is_continued;
                     let awaiting = (!is_last).then(|| Awaiting::new(output.clone()));
-                    (SegmentTrail { input, output: awaiting }, output)
+                    (SegmentTrail { input: None, start, output: awaiting }, output)
                 }
             };
             left.push(kept);
@@ -240,17 +243,21 @@ impl Segments {
         let mut gradients = Named::new();
         while let Some(kept) = left.pop() {
             let segment = &self.segments[left.len()];
-            let (input, output) = match kept.input {
-                Some(input) if segment.kind == SegmentKind::Recomputed => {
+            let (start, output) = match kept.input {
+                Some(input) => {
                     let _phase = phase(Phase::Forward);
-                    let wants_gradient = self.wants_gradient(left.len());
-                    let input = input.tracked_as(wants_gradient, strategy);
-                    let mut pass = again.again();
-                    let output = self.stages(model, segment, input.clone(), &mut pass, None, check)?;
-                    (wants_gradient.then_some(input), Some(Awaiting::new(output)))
+                    let (start, input) = match self.wants_gradient(left.len()) {
+                        true => {
+                            let (start, input) = Starting::new(input, strategy);
+                            (Some(start), input)
+                        }
+                        false => (None, input.tracked_as(false, strategy)),
+                    };
+                    let output = self.stages(model, segment, input, &mut again.again(), None, check)?;
+                    (start, Some(Awaiting::new(output)))
                 }
                 // Frozen segments have no tensors here, and backward ends at them.
-                input => (input, kept.output),
+                None => (kept.start, kept.output),
             };
             let loss = match (loss.take(), gradient.take(), output) {
                 (Some(loss), _, _) => loss,
@@ -261,10 +268,9 @@ impl Segments {
                     break;
                 }
             };
-            let BackwardOutcome { gradients: of_segment, input } = autodiff::backward_to(loss, model, input);
-            accumulate(&mut gradients, of_segment);
+            accumulate(&mut gradients, autodiff::backward(loss, model));
             passed(left.len(), model, &mut gradients)?;
-            gradient = input;
+            gradient = start.and_then(Starting::gradient);
             check()?;
         }
         Ok(BackwardOutcome { gradients, input: gradient })

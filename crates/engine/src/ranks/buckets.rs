@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use oomph_core::Bytes;
-use oomph_model::Stages;
+use oomph_core::{Account, Bytes, charge};
+use oomph_model::{AnyTensor, Named, Stages};
 
 /// The names and shapes of parameters whose gradients are complete at the same moment: they are reduced or released together.
 pub(crate) type Bucket = Vec<(String, Vec<usize>)>;
@@ -32,4 +32,30 @@ pub(crate) fn bucket_ends(model: &Stages, bucket_bytes: Bytes) -> Vec<usize> {
     let sizes: Vec<_> = bytes.into_iter().rev().map(Bytes::new).collect();
     let runs = oomph_parallel::buckets(&sizes, bucket_bytes);
     runs.iter().skip(1).map(|run| model.len() - 1 - run.start).collect()
+}
+
+/// Takes the gradients of a bucket out of `sums`, those of earlier micro-batches, and of `newest`, those of the last one, and adds
+/// them up.
+pub(crate) fn completed(
+    bucket: &Bucket,
+    sums: &mut Named<AnyTensor>,
+    newest: &mut Named<AnyTensor>,
+) -> Named<AnyTensor> {
+    let taken = bucket.iter().filter_map(|(name, _)| {
+        let gradient = complete(name, sums, newest)?;
+        Some((charge(Account::Host, || name.clone()), gradient))
+    });
+    taken.collect()
+}
+
+/// As [`completed`], of one parameter.
+pub(super) fn complete(
+    name: &str,
+    sums: &mut Named<AnyTensor>,
+    newest: &mut Named<AnyTensor>,
+) -> Option<AnyTensor> {
+    match (sums.remove(name), newest.remove(name)) {
+        (Some(sum), Some(newest)) => Some(sum.add(newest)),
+        (one, other) => one.or(other),
+    }
 }

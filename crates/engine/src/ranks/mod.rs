@@ -4,6 +4,6 @@ mod buckets;
 mod reduction;
 mod replicas;
 
-pub(crate) use buckets::{Bucket, bucket_ends, buckets};
+pub(crate) use buckets::{Bucket, bucket_ends, buckets, completed};
 pub(crate) use reduction::Reduction;
 pub use replicas::{Collective, Replicas, waiting};

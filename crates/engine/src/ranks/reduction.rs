@@ -13,10 +13,9 @@ use oomph_model::{AnyTensor, Named};
 use oomph_parallel::group::{Pending, Reduced};
 use oomph_timeline::{Category, TrackKind};
 
-use super::{Bucket, Replicas, replicas::WAITING};
+use super::{Bucket, Replicas, buckets::complete, replicas::WAITING};
 use crate::{
     EngineError, device_failure,
-    gradients::completed,
     transport::{arrived, left_device},
     watch::Watch,
 };
@@ -107,7 +106,7 @@ impl Reduction {
             }
             let _track = self.executes.then(|| track(TrackKind::Communication, GRADIENTS, Some(self.left)));
             let gradients = bucket.iter().map(|(name, shape)| {
-                let gradient = completed(name, sums, newest);
+                let gradient = complete(name, sums, newest);
                 if let (Some(watch), Some(gradient)) = (&mut watch, &gradient) {
                     watch.holds(Category::Gradients, name, gradient);
                 }
@@ -265,12 +264,7 @@ fn flat<'g>(
 }
 
 /// The gradients of a bucket from such a tensor, for parameters with a gradient on any rank.
-fn parted(
-    bucket: &Bucket,
-    sums: Tensor<1>,
-    marks: &mut VecDeque<f64>,
-    reduced: &mut Named<AnyTensor>,
-) {
+fn parted(bucket: &Bucket, sums: Tensor<1>, marks: &mut VecDeque<f64>, reduced: &mut Named<AnyTensor>) {
     let mut start = 0;
     for ((name, shape), mark) in bucket.iter().zip(marks.drain(..bucket.len())) {
         let length: usize = shape.iter().product();
