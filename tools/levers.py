@@ -4,6 +4,7 @@
     cargo build --release
     python3 tools/levers.py activations     # bytes per image of ResNet-50 at 224x224, by precision, recompute and lean
     python3 tools/levers.py stages          # peaks and times of recompute, ResNet-18 and an LSTM of 1,024 steps
+    python3 tools/levers.py gradients       # gradients kept and released, with and without recompute
     python3 tools/levers.py auto            # recompute = "auto" under limits
     python3 tools/levers.py quality [PHOTOS [SEEDS]]  # accuracy on digits and on photos, in fp32, bf16 and fp16
 
@@ -80,6 +81,24 @@ def stages():
     return table
 
 
+def gradients():
+    table = Table(f"{COMMAND} gradients --save", "model", ">batch", "recompute", "gradients", ">planned peak", ">peak in use", ">×",
+                  ">step", ">×")
+    resnet50 = ["--config", "synthetic-resnet50"]
+    lstm = ["--config", "lstm", "--set", "model.hidden=1024", "--set", "model.layers=4", "--set", "optimizer.clip_norm=1.0"]
+    for name, config, batches in [("resnet50 224×224", resnet50, "1,8"), ("lstm 4 × 1,024", lstm, "1,32")]:
+        rows = compare(*config, "--steps", "12", "--optimizers", "adamw", "--batches", batches, "--recompute", "none,stages",
+                       "--gradients", "keep,release")
+        for row in rows:
+            if row["gradients"] == "keep":
+                first = row
+            mib = lambda size: f"{size / 2**20:,.0f} MiB"
+            table.add(name, row["batch"], row["recompute"], row["gradients"], mib(row["planned_peak_bytes"]),
+                      mib(row["peak_in_use_bytes"]), f"{row['peak_in_use_bytes'] / first['peak_in_use_bytes']:.2f}",
+                      f"{row['step_seconds']:.3f} s", f"{row['step_seconds'] / first['step_seconds']:.2f}")
+    return table
+
+
 def auto():
     table = Table(f"{COMMAND} auto --save", "model", ">limit", "recompute", ">peak in use", ">step", ">processor time")
     steps = 8
@@ -127,7 +146,7 @@ def quality(photos=None, seeds="3"):
 
 
 if __name__ == "__main__":
-    commands = {"activations": activations, "stages": stages, "auto": auto, "quality": quality}
+    commands = {"activations": activations, "stages": stages, "gradients": gradients, "auto": auto, "quality": quality}
     words = [word for word in sys.argv[1:] if word != "--save"]
     if not words or words[0] not in commands:
         sys.exit(__doc__)

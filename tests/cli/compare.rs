@@ -208,6 +208,7 @@ fn json_has_every_figure() {
             "batch",
             "error",
             "first_step_seconds",
+            "gradients",
             "lean",
             "loss_first",
             "loss_last",

@@ -8,14 +8,8 @@ use crate::{
     section::Section,
     section_names::{OPEN_SECTIONS, SECTIONS},
     sections::{
-        device::DeviceConfig,
-        memory::{Gradients, Memory, Precision},
-        optimizer::{Clip, Optimizer},
-        run::Run,
-        schedule::Schedule,
-        sharing::Sharing,
-        train::Train,
-        tune::Tune,
+        device::DeviceConfig, memory::Memory, optimizer::Optimizer, run::Run, schedule::Schedule,
+        train::Train, tune::Tune,
     },
     setting::Setting,
     sources::Sources,
@@ -121,14 +115,6 @@ impl Config {
     pub fn has_no_effect(&self, key: &str, because: impl Into<String>) {
         let (section, key) = self.locate(key);
         section.has_no_effect(key, because);
-    }
-
-    /// Whether `memory.gradients = "release"` would be another valid configuration.
-    pub fn can_release_gradients(&self) -> bool {
-        self.memory.gradients == Gradients::Keep
-            && !matches!(self.optimizer.clip, Some(Clip::GlobalNorm(_)))
-            && self.memory.precision != Precision::Fp16
-            && !matches!(self.device.sharing, Sharing::Dp { .. })
     }
 
     /// The section of a full key, and the key within it.

@@ -75,17 +75,12 @@ impl Pass {
         self.peers.as_ref()
     }
 
-    /// A pass that repeats this forward: same randomness, same carried state, same lent parameters.
+    /// A pass that repeats this forward: same randomness, same carried state. Nothing is [lent](crate::Stages::lend) to it.
     #[must_use]
     pub fn again(&self) -> Self {
         let carried = self.carried.as_ref().map(|[from, _]| [from.clone(), Carried::default()]);
-        let (lent, peers) = (self.lent.clone(), self.peers.clone());
-        Self { mode: self.mode, policy: self.policy, carried, lent, peers, ..Self::train(self.key) }
-    }
-
-    /// Gives back the parameters that stages share.
-    pub fn return_lent(&mut self) {
-        self.lent.clear();
+        let peers = self.peers.clone();
+        Self { mode: self.mode, policy: self.policy, carried, peers, ..Self::train(self.key) }
     }
 
     /// Sets [`Policy::recompute`] for the following stages.

@@ -85,8 +85,10 @@ pub(super) const LEVERS: [Lever; 8] = [
         changes_batch: false,
         about: |_| "each stage takes its step in backward; bit-identical training",
         candidates: |session| {
-            let config = &session.config;
-            switch(!config.can_release_gradients(), Change::Gradients(Gradients::Release))
+            let (config, release) = (&session.config, Change::Gradients(Gradients::Release));
+            // Some settings need all gradients at once.
+            let is_possible = || config.changed(std::slice::from_ref(&release)).is_ok();
+            switch(config.memory.gradients == Gradients::Release || !is_possible(), release.clone())
         },
     },
     Lever {

@@ -181,10 +181,7 @@ impl Segments {
             true => activation.inner(),
             false => activation.widened(pass.policy().kernels),
         };
-        let mut again = pass.again();
-        // No recomputed segment borrows. What is lent can so be overwritten once the last stage went back.
-        again.return_lent();
-        Ok((output, Trail { left, strategy, again }))
+        Ok((output, Trail { left, strategy, again: pass.again() }))
     }
 
     /// Whether the input of a segment needs a gradient. Data and the outputs of leading frozen stages do not.
@@ -253,7 +250,9 @@ impl Segments {
                         }
                         false => (None, input.tracked_as(false, strategy)),
                     };
-                    let output = self.stages(model, segment, input, &mut again.again(), None, check)?;
+                    let mut pass = again.again();
+                    model.lend(&mut pass);
+                    let output = self.stages(model, segment, input, &mut pass, None, check)?;
                     (start, Some(Awaiting::new(output)))
                 }
                 // Frozen segments have no tensors here, and backward ends at them.

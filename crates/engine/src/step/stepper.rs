@@ -314,7 +314,7 @@ impl Stepper {
             peers: peers.as_ref(),
             ..self.context(step, continues, task, &sizes, &weights)
         };
-        let releases = self.releases(lr);
+        let releases = releases(self, lr);
         let ranks = &self.ranks;
         let mut reduction = ranks.replicas.reduce().then(|| {
             Reduction::new(ranks.replicas.clone(), ranks.buckets.clone(), self.layout.first().plain())
@@ -334,35 +334,6 @@ impl Stepper {
         let done = run.run(std::mem::take(&mut self.model), context);
         charge(Account::Host, || drop(micro_batches));
         self.conclude(done, reduction, samples, step, lr)
-    }
-
-    /// What releases gradients, for each slot in order; empty unless they are released.
-    fn releases(&mut self, lr: f64) -> Vec<Release> {
-        if !self.settings.releases {
-            return Vec::new();
-        }
-        charge(Account::Host, || {
-            let rules = ReleaseRules {
-                lr,
-                clip: self.settings.optimizer.clip,
-                kernels: self.settings.policy.kernels,
-                hook: self.gradient_hook.clone(),
-            };
-            let of_slot = |buckets: &Vec<Bucket>| {
-                let own: HashSet<_> = buckets.iter().flatten().map(|(name, _)| name.as_str()).collect();
-                let optimizer = self.optimizer.split_off(|name| own.contains(name));
-                Release { optimizer, squares: self.norms.squares(), rules: rules.clone() }
-            };
-            self.buckets.iter().map(of_slot).collect()
-        })
-    }
-
-    /// Takes the state of the optimizer back, and the squares of the released gradients.
-    fn take_back(&mut self, releases: impl IntoIterator<Item = Release>) {
-        for Release { optimizer, squares, .. } in releases {
-            self.optimizer.join(optimizer);
-            squares.into_iter().for_each(|squares| self.norms.add(squares));
-        }
     }
 
     fn context<'a>(
@@ -398,7 +369,7 @@ impl Stepper {
     ) -> Result<StepOutcome, EngineError> {
         let DevicesOutcome { model, undo, releases, mut gradients, loss, correct, left, trace } = done;
         self.model = model;
-        self.take_back(releases);
+        take_back(self, releases);
         // If a device failed, its gradients are freed before the step is undone.
         let finished = trace.and_then(|trace| {
             let mut outcome = StepOutcome { loss, correct, samples, is_skipped: false };
@@ -451,7 +422,7 @@ impl Stepper {
     ) -> Result<(), EngineError> {
         const LR: f64 = 0.1;
         let weights: Vec<f64> = sizes.iter().map(|&size| size as f64).collect();
-        let mut releases = self.releases(LR);
+        let mut releases = releases(self, LR);
         let slot = self.layout.first();
         let (plain, has_optimizer) = (slot.plain(), slot.role.has_optimizer());
         let setup = PartSetup {
@@ -476,7 +447,7 @@ impl Stepper {
         let part = ModelPart::new(setup, self.watch.as_deref_mut(), reduction.as_mut());
         let PartOutcome { model, release, mut gradients, left, spans, .. } = part.run();
         self.model = model;
-        self.take_back(release);
+        take_back(self, release);
         spans?;
         if let Some(reduction) = reduction {
             (gradients, _) = reduction.finish(gradients)?;
@@ -492,6 +463,32 @@ impl Stepper {
             self.carried = self.carried.take().map(|_| left.into_iter().next().unwrap_or_default());
         }
         Ok(())
+    }
+}
+
+/// What releases gradients, for each slot in order; empty unless they are released.
+fn releases(stepper: &mut Stepper, lr: f64) -> Vec<Release> {
+    let Stepper { settings, buckets, optimizer, gradient_hook, norms, .. } = stepper;
+    if !settings.releases {
+        return Vec::new();
+    }
+    charge(Account::Host, || {
+        let (clip, kernels) = (settings.optimizer.clip, settings.policy.kernels);
+        let rules = ReleaseRules { lr, clip, kernels, hook: gradient_hook.clone() };
+        let of_slot = |buckets: &Vec<Bucket>| {
+            let own: HashSet<_> = buckets.iter().flatten().map(|(name, _)| name.as_str()).collect();
+            let optimizer = optimizer.split_off(|name| own.contains(name));
+            Release { optimizer, squares: norms.squares(), rules: rules.clone() }
+        };
+        buckets.iter().map(of_slot).collect()
+    })
+}
+
+/// Takes the state of the optimizer back, and the squares of the released gradients.
+fn take_back(stepper: &mut Stepper, releases: impl IntoIterator<Item = Release>) {
+    for Release { optimizer, squares, .. } in releases {
+        stepper.optimizer.join(optimizer);
+        squares.into_iter().for_each(|squares| stepper.norms.add(squares));
     }
 }
 

@@ -36,7 +36,7 @@ const fn gradients(name: &'static str, config: &'static str) -> Case {
     case(name, config, "T4", ONE_LONG_STEP, Against::Gradients(1e-3))
 }
 
-const CASES: [Case; 20] = [
+const CASES: [Case; 23] = [
     case("resnet fp32", RESNET, "T4", &[], Against::Processor(1e-3)),
     case("lstm fp32", LSTM, "T4", &[], Against::Processor(1e-3)),
     case("language model fp32", LANGUAGE, "T4", &[], Against::Processor(1e-3)),
@@ -54,6 +54,22 @@ const CASES: [Case; 20] = [
         Against::Processor(1e-3),
     ),
     case("lstm Burn's layers", LSTM, "T4", &["memory.lean=false", "train.steps=3"], Against::Processor(1e-3)),
+    case("resnet released", RESNET, "T4", &["memory.gradients=release"], Against::Processor(1e-3)),
+    two_cards(
+        "lstm ddp released",
+        LSTM,
+        &["device.strategy=ddp", "device.bucket=1KiB", "optimizer.clip_norm=1.0", "memory.gradients=release"],
+    ),
+    four_cards(
+        "lstm pipeline of 4 released",
+        LSTM,
+        &[
+            "device.strategy=pipeline",
+            "memory.micro_batch=4",
+            "optimizer.clip_norm=1.0",
+            "memory.gradients=release",
+        ],
+    ),
     two_cards("lstm ddp", LSTM, &["device.strategy=ddp"]),
     two_cards("lstm dp", LSTM, &["device.strategy=dp"]),
     two_cards("lstm model", LSTM, &["device.strategy=model"]),
