@@ -120,6 +120,58 @@ fn a_step_that_releases_gradients_is_finished_before_its_shortage_ends_the_train
 }
 
 #[test]
+fn equal_replicas_save_the_step_in_which_all_ran_out_while_they_released_gradients() {
+    let folder = folder();
+    let ddp = ["--devices", "cpu,cpu", "--set", "device.bucket=1KiB", "--set", "memory.gradients=release"];
+    let plan = ["plan", "--config", "net.toml", "--json", "--batch", "256"];
+    let plan = folder.oomph(&[&plan[..], &ddp].concat()).success().last_json();
+    let limit = percent_of_peak(plan["batches"][0]["planned_peak_bytes"].as_u64().expect("bytes"), 98);
+    let answer =
+        train(&folder, &[&ddp[..], &["--memory-limit", &limit, "--no-plan-check", "--quiet"]].concat());
+    assert_eq!(answer.code, Some(75), "{answer}");
+    assert!(answer.stderr.contains("out of memory in backward"), "{answer}");
+    assert!(folder.at("run/checkpoints/step-00000001/model.safetensors").is_file(), "{answer}");
+}
+
+#[test]
+fn a_rank_without_samples_releases_its_sums_bucket_by_bucket() {
+    let folder = folder();
+    // 1,438 samples: the last batch has one for three ranks.
+    let ddp =
+        ["--devices", "cpu,cpu,cpu", "--set", "device.bucket=1KiB", "--set", "memory.gradients=release"];
+    let small =
+        ["--batch", "3", "--epochs", "1", "--set", "train.eval_every=never", "--set", "memory.lean=true"];
+    let deep = ["--set", "model.hidden=96", "--set", "model.layers=4", "--json", "--quiet"];
+    let words = [&ddp[..], &small, &deep].concat();
+    let answer = train(&folder, &words);
+    let planned = answer.json_lines().into_iter().find_map(|event| event["planned_peak_bytes"].as_u64());
+    let (planned, used) =
+        (planned.expect("a plan"), end(answer)["peak_in_use_bytes"].as_u64().expect("bytes"));
+    assert!(used as f64 <= 1.01 * planned as f64, "planned {planned}, in use {used}");
+}
+
+#[test]
+fn a_shortage_on_a_later_device_ends_the_training_after_the_step_that_released_gradients() {
+    let folder = folder();
+    let wide = ["--devices", "cpu,cpu", "--strategy", "model", "--set", "device.split_points=['lstm.0']"];
+    let release = ["--set", "memory.gradients=release", "--set", "model.layers=2", "--set", "train.steps=1"];
+    let plan = ["plan", "--config", "net.toml", "--json", "--batch", "256"];
+    let plan = folder.oomph(&[&plan[..], &wide, &release[..4]].concat()).success().last_json();
+    let peaks: Vec<u64> = plan["devices"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{plan}"))
+        .iter()
+        .map(|device| device["planned_peak_bytes"].as_u64().expect("bytes"))
+        .collect();
+    assert!(peaks[1] > peaks[0], "{plan}");
+    let limit = percent_of_peak(peaks[1], 99);
+    let short = ["--memory-limit", &limit, "--no-plan-check", "--quiet", "--set", "train.eval_every=never"];
+    let answer = train(&folder, &[&wide[..], &release, &short].concat());
+    assert_eq!(answer.code, Some(75), "{answer}");
+    assert!(answer.stderr.contains("device 1 (cpu)"), "{answer}");
+}
+
+#[test]
 fn evaluation_and_profile_say_the_same() {
     let folder = folder();
     train(&folder, &["--quiet"]).success();

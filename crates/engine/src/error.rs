@@ -4,7 +4,7 @@ use oomph_config::DeviceName;
 use oomph_model::{DeviceError, ModelError};
 use oomph_parallel::group::GroupError;
 
-use crate::{device_failure, record::RecordError, shortage::Exhausted, task::TaskError};
+use crate::{device_failure, layout::DeviceSlot, record::RecordError, shortage::Exhausted, task::TaskError};
 
 /// An error that ends a training step.
 #[derive(Debug, thiserror::Error)]
@@ -121,6 +121,14 @@ impl From<RecordError> for EngineError {
 }
 
 impl EngineError {
+    /// The error with the device of `slot`, unless this is the first.
+    pub(crate) fn on(self, slot: &DeviceSlot) -> Self {
+        match slot.index {
+            0 => self,
+            index => Self::OnDevice { index, device: slot.name.clone(), source: Box::new(self) },
+        }
+    }
+
     /// A command or a setting that may fix the error.
     pub fn hint(&self) -> Option<String> {
         match self {

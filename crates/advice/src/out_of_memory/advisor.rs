@@ -291,16 +291,25 @@ impl Advisor<'_> {
                 all = strongest;
             }
         }
-        if !self.fits(&all) {
-            return Err(all);
+        // A lever may raise the peak beside another: micro-batches keep gradients that would be released.
+        while !self.fits(&all) {
+            let without = all.levers.iter().filter_map(|moved| self.without(moved.lever, &all));
+            match without.min_by_key(|without| without.peak_bytes) {
+                Some(lower) if lower.peak_bytes < all.peak_bytes => all = lower,
+                _ => return Err(all),
+            }
         }
         for lever in levers {
-            let others = all.levers.iter().filter(|other| other.lever.name != lever.name).cloned().collect();
-            let Some(without) = self.moved(others) else { continue };
+            let Some(without) = self.without(lever, &all) else { continue };
             let weaker = if self.fits(&without) { Some(without) } else { self.weakest(lever, &without) };
             all = weaker.filter(|weaker| self.is_allowed(weaker)).unwrap_or(all);
         }
         Ok(all)
+    }
+
+    /// `all` without a lever.
+    fn without(&self, lever: &Lever, all: &Move) -> Option<Move> {
+        self.moved(all.levers.iter().filter(|other| other.lever.name != lever.name).cloned().collect())
     }
 
     fn advice(&self, moved: Move) -> Advice {

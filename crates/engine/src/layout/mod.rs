@@ -17,7 +17,10 @@ pub use device_slot::DeviceSlot;
 pub use role::{Role, WorkItem};
 pub use scatter::Scatter;
 
-use crate::part::{Position, Segments};
+use crate::{
+    EngineError, exhausted,
+    part::{Position, Segments},
+};
 
 /// The devices that share a step. The first device runs in the thread of the caller.
 #[derive(Clone, Debug)]
@@ -55,6 +58,15 @@ impl Layout {
     /// The slots that keep parameters between steps: all slots if the model is split, else the first.
     pub fn owners(&self) -> &[DeviceSlot] {
         if self.is_split() { &self.slots } else { &self.slots[..1] }
+    }
+
+    /// Checks whether memory ran out on any of the devices, right after the optimizer step number `step`, from 1, which has finished.
+    ///
+    /// # Errors
+    /// That of the first such device.
+    pub fn check_after(&self, step: usize) -> Result<(), EngineError> {
+        let check = |slot: &DeviceSlot| slot.run_here(|| exhausted::check_after(step));
+        self.slots.iter().try_for_each(|slot| check(slot).map_err(|error| error.on(slot)))
     }
 
     /// Divides a batch into micro-batches of `micro_batch` samples. With `dp`: into rounds that give no replica more.

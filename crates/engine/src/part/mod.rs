@@ -9,7 +9,7 @@ mod step_undo;
 
 pub use evaluate::{Evaluated, compare_evaluated, evaluate_placed, evaluate_stages};
 pub(crate) use model_part::{ModelPart, PartOutcome, PartSetup};
-pub(crate) use release::{Release, ReleaseRules};
+pub(crate) use release::{Release, ReleaseRules, STEP};
 pub(crate) use segments::{Position, Segments};
 pub(crate) use step_context::StepContext;
 pub(crate) use step_undo::StepUndo;

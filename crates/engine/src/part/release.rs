@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use oomph_config::Clip;
 use oomph_core::{Account, Phase, charge, phase};
 use oomph_kernels::gradients::read_sum_of_squares;
+use oomph_memory::record::track;
 use oomph_model::{AnyTensor, Kernels, Named, Stages};
+use oomph_timeline::TrackKind;
 
 use crate::{
     EngineError,
@@ -14,6 +16,9 @@ use crate::{
     optimizer::Optimizer,
     watch::{self, Watch},
 };
+
+/// The name of the optimizer's work on a device's track.
+pub(crate) const STEP: &str = "step";
 
 /// Takes the optimizer's step for a segment of stages as soon as backward has completed its gradients, and frees them (LOMO, Lv et
 /// al. 2023, <https://arxiv.org/abs/2306.09782>). Each device has its own, with the state of its parameters.
@@ -36,6 +41,8 @@ pub(crate) struct ReleaseRules {
     /// cannot ask for it.
     pub(crate) clip: Option<Clip>,
     pub(crate) kernels: Kernels,
+    /// Whether operations are executed; otherwise they are recorded for a plan.
+    pub(crate) executes: bool,
     /// One hook for all devices.
     pub(crate) hook: Option<Arc<Mutex<GradientHook>>>,
 }
@@ -54,11 +61,12 @@ impl Release {
         if gradients.is_empty() {
             return Ok(());
         }
-        let ReleaseRules { lr, clip: limit, kernels, ref hook } = self.rules;
+        let ReleaseRules { lr, clip: limit, kernels, executes, ref hook } = self.rules;
         if let Some(watch) = watch {
             watch::gradients(watch, &gradients);
         }
         let _phase = phase(Phase::Step);
+        let _track = executes.then(|| track(TrackKind::Step, STEP, None));
         if let Some(hook) = hook {
             // A hook that panicked has ended the step.
             let mut hook = hook.lock().unwrap_or_else(PoisonError::into_inner);

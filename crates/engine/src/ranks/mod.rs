@@ -5,5 +5,5 @@ mod reduction;
 mod replicas;
 
 pub(crate) use buckets::{Bucket, bucket_ends, buckets, completed};
-pub(crate) use reduction::Reduction;
+pub(crate) use reduction::{Reduction, Times};
 pub use replicas::{Collective, Replicas, waiting};

@@ -55,6 +55,9 @@ enum StartedSum {
     Recorded(Vec<bool>),
 }
 
+/// Receives the sums of a bucket, and frees them.
+pub(crate) type ReleaseSums<'a> = dyn FnMut(Named<AnyTensor>) -> Result<(), EngineError> + 'a;
+
 /// How long gradients were in flight, and how long this rank waited for them; `None` with a collective.
 pub(crate) type Times = Option<[Duration; 2]>;
 
@@ -149,15 +152,22 @@ impl Reduction {
         Ok(StartedSum::ThroughHost(pending, start))
     }
 
-    /// Starts the remaining buckets, waits for all, and returns the sums.
+    /// Starts the remaining buckets and waits for all. Returns the sums, or gives them to `release` bucket by bucket: a rank without
+    /// samples, which has no backward, never holds all sums either.
     ///
     /// # Errors
-    /// If a rank or a device fails.
+    /// If a rank or a device fails, and those of `release`.
     pub(crate) fn finish(
         mut self,
         mut sums: Named<AnyTensor>,
+        release: Option<&mut ReleaseSums<'_>>,
     ) -> Result<(Named<AnyTensor>, Times), EngineError> {
         self.pass(0, &mut sums, &mut Named::new(), None)?;
+        if let Some(release) = release {
+            while let Some(rest) = self.started.len().checked_sub(1) {
+                release(self.take_all_but(rest)?)?;
+            }
+        }
         Ok((self.take_all_but(0)?, self.times))
     }
 

@@ -9,10 +9,9 @@ use oomph_model::{AnyTensor, Carried, Named};
 use oomph_timeline::TrackKind;
 
 use super::stepper::Stepper;
-use crate::{EngineError, clip::clip_parts, gradients::scaled, layout::Layout, loss_scale, watch};
-
-/// The name of the optimizer's work on a device's track.
-const STEP: &str = "step";
+use crate::{
+    EngineError, clip::clip_parts, gradients::scaled, layout::Layout, loss_scale, part::STEP, watch,
+};
 
 impl Stepper {
     /// Ends a step with the gradients of each owner of parameters. `left` is the carried state after the step, `step`

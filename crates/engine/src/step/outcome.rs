@@ -117,11 +117,6 @@ fn traced(
     }
     match causes.into_iter().chain(consequences).next() {
         None => Ok(trace),
-        Some((slot, error)) if slot.index == 0 => Err(error),
-        Some((slot, error)) => Err(EngineError::OnDevice {
-            index: slot.index,
-            device: slot.name.clone(),
-            source: Box::new(error),
-        }),
+        Some((slot, error)) => Err(error.on(slot)),
     }
 }

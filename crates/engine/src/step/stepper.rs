@@ -22,7 +22,6 @@ use super::{
 use crate::{
     EngineError,
     average::WeightAverage,
-    exhausted,
     gradients::GradientHook,
     layout::{Layout, SegmentOptions},
     loss_scale::LossScale,
@@ -30,7 +29,7 @@ use crate::{
     part::{
         ModelPart, PartOutcome, PartSetup, Release, ReleaseRules, Segments, StepContext, StepUndo, UndoMode,
     },
-    ranks::{Bucket, Reduction, Replicas, bucket_ends, buckets},
+    ranks::{Bucket, Reduction, Replicas, Times, bucket_ends, buckets},
     task::Task,
     transport::{Transport, arrived, left_device},
     watch::Watch,
@@ -267,8 +266,9 @@ impl Stepper {
     /// clipping. A step with a gradient that is not finite is skipped: parameters, running statistics and optimizer
     /// state keep every bit.
     ///
-    /// On the CPU a step that ends in an error leaves the model unchanged. The one exception: if the optimizer exceeds
-    /// the limit, the step is finished and the error is returned.
+    /// On the CPU a step that ends in an error leaves the model unchanged. There are two exceptions. If the optimizer exceeds the
+    /// limit, or the last backward of a step that releases gradients does, the step is finished and the error is returned. If a
+    /// step that releases gradients ends in another error, some stages may have taken it: the model must not be saved.
     ///
     /// # Errors
     /// If a stage refuses its input, if the task refuses the output, if memory runs out, if a device or rank fails, and
@@ -281,7 +281,7 @@ impl Stepper {
         task: &dyn Task,
     ) -> Result<StepOutcome, EngineError> {
         let outcome = self.step_unchecked(batch, step, lr, task)?;
-        exhausted::check()?;
+        self.layout.check_after(step + 1)?;
         Ok(outcome)
     }
 
@@ -367,19 +367,25 @@ impl Stepper {
         step: usize,
         lr: f64,
     ) -> Result<StepOutcome, EngineError> {
-        let DevicesOutcome { model, undo, releases, mut gradients, loss, correct, left, trace } = done;
+        let DevicesOutcome { model, undo, mut releases, mut gradients, loss, correct, left, trace } = done;
         self.model = model;
-        take_back(self, releases);
-        // If a device failed, its gradients are freed before the step is undone.
-        let finished = trace.and_then(|trace| {
-            let mut outcome = StepOutcome { loss, correct, samples, is_skipped: false };
+        let mut outcome = StepOutcome { loss, correct, samples, is_skipped: false };
+        let reduced = trace.and_then(|trace| {
             if let Some(reduction) = reduction {
                 let sums = gradients.pop().unwrap_or_default();
-                gradients.push(self.ranks.reduced(reduction, sums)?);
+                let watch = self.watch.as_deref_mut();
+                let (sums, times) = reduced(&mut self.model, reduction, sums, releases.first_mut(), watch)?;
+                self.ranks.count(times);
+                gradients.push(sums);
                 // A rank without samples has no loss.
                 let plain = self.layout.first().plain();
                 outcome.loss.get_or_insert_with(|| Tensor::zeros([1], &plain));
             }
+            Ok(trace)
+        });
+        take_back(self, releases);
+        // If a device failed, its gradients are freed before the step is undone.
+        let finished = reduced.and_then(|trace| {
             let _phase = phase(Phase::Step);
             outcome.is_skipped = !self.finish(gradients, left, step, lr)?;
             self.usage.count(&trace);
@@ -445,13 +451,14 @@ impl Stepper {
                 .releasing(self.settings.releases)
         });
         let part = ModelPart::new(setup, self.watch.as_deref_mut(), reduction.as_mut());
-        let PartOutcome { model, release, mut gradients, left, spans, .. } = part.run();
+        let PartOutcome { model, mut release, mut gradients, left, spans, .. } = part.run();
         self.model = model;
-        take_back(self, release);
         spans?;
         if let Some(reduction) = reduction {
-            (gradients, _) = reduction.finish(gradients)?;
+            let watch = self.watch.as_deref_mut();
+            (gradients, _) = reduced(&mut self.model, reduction, gradients, release.as_mut(), watch)?;
         }
+        take_back(self, release);
         if has_optimizer {
             let left = carried_of_all(left, samples, &plain);
             let _phase = phase(Phase::Step);
@@ -468,13 +475,13 @@ impl Stepper {
 
 /// What releases gradients, for each slot in order; empty unless they are released.
 fn releases(stepper: &mut Stepper, lr: f64) -> Vec<Release> {
-    let Stepper { settings, buckets, optimizer, gradient_hook, norms, .. } = stepper;
+    let Stepper { settings, buckets, optimizer, executes, gradient_hook, norms, .. } = stepper;
     if !settings.releases {
         return Vec::new();
     }
     charge(Account::Host, || {
         let (clip, kernels) = (settings.optimizer.clip, settings.policy.kernels);
-        let rules = ReleaseRules { lr, clip, kernels, hook: gradient_hook.clone() };
+        let rules = ReleaseRules { lr, clip, kernels, executes: *executes, hook: gradient_hook.clone() };
         let of_slot = |buckets: &Vec<Bucket>| {
             let own: HashSet<_> = buckets.iter().flatten().map(|(name, _)| name.as_str()).collect();
             let optimizer = optimizer.split_off(|name| own.contains(name));
@@ -510,19 +517,25 @@ fn carried_of_all(mut left: Vec<Carried>, samples: usize, device: &Device) -> Ca
 }
 
 impl StepperRanks {
-    /// The gradients, summed over all ranks.
-    fn reduced(
-        &mut self,
-        reduction: Reduction,
-        sums: Named<AnyTensor>,
-    ) -> Result<Named<AnyTensor>, EngineError> {
-        let (reduced, times) = reduction.finish(sums)?;
+    /// Counts the times of an all-reduce.
+    fn count(&mut self, times: Times) {
         if let Some(times) = times {
             let before = self.all_reduce_seconds.unwrap_or_default();
             self.all_reduce_seconds = Some([0, 1].map(|of| before[of] + times[of].as_secs_f64()));
         }
-        Ok(reduced)
     }
+}
+
+/// Finishes an all-reduce. The sums are released, or returned.
+fn reduced(
+    model: &mut Stages,
+    reduction: Reduction,
+    sums: Named<AnyTensor>,
+    release: Option<&mut Release>,
+    mut watch: Option<&mut (dyn Watch + 'static)>,
+) -> Result<(Named<AnyTensor>, Times), EngineError> {
+    let Some(release) = release else { return reduction.finish(sums, None) };
+    reduction.finish(sums, Some(&mut |sums| release.step(model, sums, watch.as_deref_mut())))
 }
 
 impl std::fmt::Debug for Stepper {

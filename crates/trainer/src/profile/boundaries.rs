@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use oomph_advice::planning::STEPS;
-use oomph_config::{Config, MicroBatch, Recompute};
+use oomph_config::{Config, MicroBatch, Recompute, sections::memory::Gradients};
 use oomph_core::Bytes;
 use oomph_timeline::{Span, SpanKind, Timeline};
 
@@ -10,8 +10,8 @@ use oomph_timeline::{Span, SpanKind, Timeline};
 #[derive(Clone, Debug)]
 pub struct PlannedBoundaries {
     bytes: HashMap<(String, String), Bytes>,
-    /// Whether gradients of several micro-batches are added.
-    accumulates: bool,
+    /// Whether the planned phase of backward ends at another moment than the one at which the pools are read.
+    ends_elsewhere: bool,
 }
 
 impl PlannedBoundaries {
@@ -20,8 +20,9 @@ impl PlannedBoundaries {
     pub fn of(planned: &Timeline, config: &Config) -> Self {
         let micro_batch = config.memory.micro_batch;
         let accumulates = micro_batch.is_some_and(|part| part != MicroBatch::Samples(config.train.batch));
+        let releases = config.memory.gradients == Gradients::Release;
         let recomputes = config.memory.recompute != Recompute::None;
-        Self { bytes: levels(planned, recomputes), accumulates }
+        Self { bytes: levels(planned, recomputes), ends_elsewhere: accumulates || releases }
     }
 
     /// Bytes in use where the stage ends in the phase. An empty stage means the end of the phase.
@@ -30,9 +31,9 @@ impl PlannedBoundaries {
     }
 
     /// Whether plan and pools mean the same moment. The pools are read before the gradients of a micro-batch are added to those
-    /// of the others; the planned phase of backward ends behind that.
+    /// of the others; the planned phase of backward ends behind that. Where gradients are released, it ends at each stage.
     pub fn is_comparable(&self, phase: &str, stage: &str) -> bool {
-        !(self.accumulates && phase == "backward" && stage.is_empty())
+        !(self.ends_elsewhere && phase == "backward" && stage.is_empty())
     }
 }
 
@@ -45,9 +46,10 @@ fn levels(planned: &Timeline, recomputes: bool) -> HashMap<(String, String), Byt
     let spans: Vec<_> =
         planned.spans.iter().filter(|span| (step.start..step.end).contains(&span.start)).collect();
     let phases: Vec<_> = spans.iter().filter(|span| span.kind == SpanKind::Phase).collect();
-    // Forward and backward alternate without another phase between them.
+    // Forward and backward alternate without another phase between them but the steps that release gradients.
     let is_again = |index: usize| {
-        recomputes && index > 0 && name(phases[index]) == "forward" && name(phases[index - 1]) == "backward"
+        let is_behind = || matches!(name(phases[index - 1]).as_str(), "backward" | "step");
+        recomputes && index > 0 && name(phases[index]) == "forward" && is_behind()
     };
     let totals: Vec<Bytes> = planned.levels().iter().map(|split| split.total()).collect();
     let mut levels = HashMap::new();

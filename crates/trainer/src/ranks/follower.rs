@@ -4,10 +4,7 @@ use oomph_data::{Batch, Loader};
 use oomph_memory::{Account, charge};
 
 use oomph_advice::out_of_memory::OomContext;
-use oomph_engine::{
-    exhausted,
-    session::{Session, steps_per_epoch},
-};
+use oomph_engine::session::{Session, steps_per_epoch};
 use oomph_runs::{
     Quiet,
     state::{Checkpoint, StepSums, TrainProgress},
@@ -35,6 +32,8 @@ pub(super) struct Follower<'a> {
     /// Batches of the current epoch.
     loader: Option<Loader>,
     losses: LossAccumulator,
+    /// Memory ran out in the last step, which has finished. Rank 0 may still save it, as memory may have run out there too.
+    shortage: Option<TrainError>,
 }
 
 /// The rank's recorded memory, for its out-of-memory report.
@@ -65,14 +64,19 @@ impl<'a> Follower<'a> {
         progress.batches_per_epoch = steps_per_epoch(session);
         let driver = Driver::following(session, stepper, progress.step);
         let losses = LossAccumulator::default();
-        Ok(Self { session, stop, log, driver, progress, loader: None, losses })
+        Ok(Self { session, stop, log, driver, progress, loader: None, losses, shortage: None })
     }
 
     /// Follows commands until [`RankCommand::End`].
     fn run(&mut self) -> Result<(), TrainError> {
         let replicas = &self.session.replicas;
         loop {
-            match next_command(replicas)? {
+            let command = next_command(replicas)?;
+            let is_saving = matches!(command, RankCommand::Losses | RankCommand::Carried | RankCommand::Wait);
+            if let Some(shortage) = self.shortage.take_if(|_| !is_saving) {
+                return Err(shortage);
+            }
+            match command {
                 RankCommand::Step(lr) => self.step(lr)?,
                 RankCommand::LastBatch => {
                     let lr = self.driver.next_lr();
@@ -112,8 +116,9 @@ impl<'a> Follower<'a> {
     fn train(&mut self, batch: Batch, lr: StepLr) -> Result<(), TrainError> {
         let DrivenStep { number, lr, outcome, .. } =
             self.driver.step_at(lr.get(), batch, RankCommand::Step(lr))?;
-        exhausted::check_after(self.log.step + 1)?;
         self.losses.add(number, lr, outcome);
+        let layout = self.driver.stepper.layout();
+        self.shortage = layout.check_after(self.log.step + 1).err().map(TrainError::from);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use oomph_config::{Config, Interval, Sharing};
 use oomph_data::{Batch, SampleError};
-use oomph_engine::{exhausted, session::steps};
+use oomph_engine::session::steps;
 use oomph_memory::{Account, charge};
 use oomph_runs::{Ended, Tick, state::TrainProgress};
 
@@ -93,7 +93,7 @@ impl Training<'_> {
             self.log.event(event)?;
         }
         // The optimizer may have exceeded the limit. The step is done and can be saved.
-        Ok(exhausted::check_after(self.progress.step)?)
+        Ok(self.driver.stepper.layout().check_after(self.progress.step)?)
     }
 
     /// Does what is due after a step: reading the loss, evaluating, saving, ending.
