@@ -141,7 +141,7 @@ fn a_rank_without_samples_releases_its_sums_bucket_by_bucket() {
         ["--devices", "cpu,cpu,cpu", "--set", "device.bucket=1KiB", "--set", "memory.gradients=release"];
     let small =
         ["--batch", "3", "--epochs", "1", "--set", "train.eval_every=never", "--set", "memory.lean=true"];
-    let deep = ["--set", "model.hidden=96", "--set", "model.layers=4", "--json", "--quiet"];
+    let deep = ["--set", "model.hidden=96", "--set", "model.layers=4", "--json"];
     let words = [&ddp[..], &small, &deep].concat();
     let answer = train(&folder, &words);
     let planned = answer.json_lines().into_iter().find_map(|event| event["planned_peak_bytes"].as_u64());
@@ -153,8 +153,8 @@ fn a_rank_without_samples_releases_its_sums_bucket_by_bucket() {
 #[test]
 fn a_shortage_on_a_later_device_ends_the_training_after_the_step_that_released_gradients() {
     let folder = folder();
-    let wide = ["--devices", "cpu,cpu", "--strategy", "model", "--set", "device.split_points=['lstm.0']"];
-    let release = ["--set", "memory.gradients=release", "--set", "model.layers=2", "--set", "train.steps=1"];
+    let wide = ["--devices", "cpu,cpu", "--strategy", "model", "--set", "device.split_points=['lstm.1']"];
+    let release = ["--set", "memory.gradients=release", "--set", "model.layers=3", "--set", "train.steps=1"];
     let plan = ["plan", "--config", "net.toml", "--json", "--batch", "256"];
     let plan = folder.oomph(&[&plan[..], &wide, &release[..4]].concat()).success().last_json();
     let peaks: Vec<u64> = plan["devices"]
@@ -168,7 +168,9 @@ fn a_shortage_on_a_later_device_ends_the_training_after_the_step_that_released_g
     let short = ["--memory-limit", &limit, "--no-plan-check", "--quiet", "--set", "train.eval_every=never"];
     let answer = train(&folder, &[&wide[..], &release, &short].concat());
     assert_eq!(answer.code, Some(75), "{answer}");
-    assert!(answer.stderr.contains("device 1 (cpu)"), "{answer}");
+    assert!(answer.stderr.contains("error: device 1 (`cpu`) failed"), "{answer}");
+    assert!(answer.stderr.contains("out of memory in backward of step 1"), "{answer}");
+    assert!(answer.stderr.contains("step 1, the last finished step, is saved in"), "{answer}");
 }
 
 #[test]
