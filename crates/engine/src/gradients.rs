@@ -1,3 +1,5 @@
+use std::sync::{Mutex, PoisonError};
+
 use oomph_core::{Account, charge};
 use oomph_kernels::{
     Kernels,
@@ -8,6 +10,16 @@ use oomph_model::{AnyTensor, ModelError, Named};
 /// Receives the gradients of a step, unscaled and before clipping: one call for each device that has parameters, or with
 /// `memory.gradients = "release"` one for each segment of stages, in the order of backward.
 pub type GradientHook = Box<dyn FnMut(&Named<AnyTensor>) -> Result<(), ModelError> + Send>;
+
+/// Calls the hook of a training, which all its devices share. What the hook allocates is host memory.
+///
+/// # Errors
+/// Those of the hook.
+pub(crate) fn call_hook(hook: &Mutex<GradientHook>, gradients: &Named<AnyTensor>) -> Result<(), ModelError> {
+    // A hook that panicked has ended the step.
+    let mut hook = hook.lock().unwrap_or_else(PoisonError::into_inner);
+    charge(Account::Host, || hook(gradients))
+}
 
 /// Adds the gradients of one more micro-batch to `sum`. A gradient that only one of both maps has stays as it is.
 pub(crate) fn accumulate(sum: &mut Named<AnyTensor>, more: Named<AnyTensor>) {

@@ -1,9 +1,9 @@
 //! Gradients that are released in backward, with `memory.gradients = "release"`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use oomph_config::Clip;
-use oomph_core::{Account, Phase, charge, phase};
+use oomph_core::{Phase, phase};
 use oomph_kernels::gradients::read_sum_of_squares;
 use oomph_memory::record::track;
 use oomph_model::{AnyTensor, Kernels, Named, Stages};
@@ -12,7 +12,7 @@ use oomph_timeline::TrackKind;
 use crate::{
     EngineError,
     clip::clip,
-    gradients::{GradientHook, listed},
+    gradients::{GradientHook, call_hook, listed},
     optimizer::Optimizer,
     watch::{self, Watch},
 };
@@ -68,9 +68,7 @@ impl Release {
         let _phase = phase(Phase::Step);
         let _track = executes.then(|| track(TrackKind::Step, STEP, None));
         if let Some(hook) = hook {
-            // A hook that panicked has ended the step.
-            let mut hook = hook.lock().unwrap_or_else(PoisonError::into_inner);
-            charge(Account::Host, || hook(&gradients))?;
+            call_hook(hook, &gradients)?;
         }
         if let Some(squares) = &mut self.squares {
             *squares += read_sum_of_squares(&listed(&gradients), kernels)?;

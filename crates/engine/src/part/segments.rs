@@ -158,13 +158,10 @@ impl Segments {
                     (SegmentTrail { input: kept, start: None, output: None }, output)
                 }
                 _ => {
-                    let (start, from) = match self.wants_gradient(index) {
-                        true => {
-                            let (start, from) = Starting::new(activation.inner(), strategy);
-                            (Some(start), from)
-                        }
-                        false if index > 0 => (None, activation.tracked_as(false, strategy)),
-                        false => (None, activation),
+                    let (start, from) = match index {
+                        // The input of the model is no activation.
+                        0 if !self.wants_gradient(index) => (None, activation),
+                        _ => self.started(index, activation.inner(), strategy),
                     };
                     let watch = watch.as_deref_mut();
                     let output = self.stages(model, segment, from, pass, watch, exhausted::check)?;
@@ -188,6 +185,20 @@ impl Segments {
     fn wants_gradient(&self, index: usize) -> bool {
         self.position.continues
             || self.segments[..index].iter().any(|segment| segment.kind != SegmentKind::Frozen)
+    }
+
+    /// The start of a segment's graph, if its input needs a gradient, and the input in the graph.
+    fn started(
+        &self,
+        index: usize,
+        input: AnyTensor,
+        strategy: GradientCheckpointingStrategy,
+    ) -> (Option<Starting>, AnyTensor) {
+        if !self.wants_gradient(index) {
+            return (None, input.tracked_as(false, strategy));
+        }
+        let (start, input) = Starting::new(input, strategy);
+        (Some(start), input)
     }
 
     /// Runs the stages of one segment.
@@ -243,13 +254,7 @@ impl Segments {
             let (start, output) = match kept.input {
                 Some(input) => {
                     let _phase = phase(Phase::Forward);
-                    let (start, input) = match self.wants_gradient(left.len()) {
-                        true => {
-                            let (start, input) = Starting::new(input, strategy);
-                            (Some(start), input)
-                        }
-                        false => (None, input.tracked_as(false, strategy)),
-                    };
+                    let (start, input) = self.started(left.len(), input, strategy);
                     let mut pass = again.again();
                     model.lend(&mut pass);
                     let output = self.stages(model, segment, input, &mut pass, None, check)?;

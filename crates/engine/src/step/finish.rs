@@ -1,8 +1,6 @@
 //! The end of a step: overflow check, unscaling, clipping, the optimizer.
 
-use std::sync::PoisonError;
-
-use oomph_core::{Account, charge, on_device};
+use oomph_core::on_device;
 use oomph_kernels::gradients::Factor;
 use oomph_memory::record::track;
 use oomph_model::{AnyTensor, Carried, Named};
@@ -10,7 +8,13 @@ use oomph_timeline::TrackKind;
 
 use super::stepper::Stepper;
 use crate::{
-    EngineError, clip::clip_parts, gradients::scaled, layout::Layout, loss_scale, part::STEP, watch,
+    EngineError,
+    clip::clip_parts,
+    gradients::{call_hook, scaled},
+    layout::Layout,
+    loss_scale,
+    part::STEP,
+    watch,
 };
 
 impl Stepper {
@@ -36,10 +40,8 @@ impl Stepper {
             return Ok(false);
         };
         if let Some(hook) = &self.gradient_hook {
-            // A hook that panicked has ended its step.
-            let mut hook = hook.lock().unwrap_or_else(PoisonError::into_inner);
             let mut kept = gradients.iter().filter(|gradients| !gradients.is_empty());
-            kept.try_for_each(|gradients| charge(Account::Host, || hook(gradients)))?;
+            kept.try_for_each(|gradients| call_hook(hook, gradients))?;
         }
         let (reads, kernels) = (self.executes, self.settings.policy.kernels);
         self.norms.gradients(&gradients, kernels)?;

@@ -1,6 +1,6 @@
 //! Forward and backward of a step on all devices of a layout.
 
-use std::{panic::resume_unwind, thread};
+use std::{panic::resume_unwind, sync::Arc, thread};
 
 use oomph_core::{Account, Phase, charge, phase};
 use oomph_data::Batch;
@@ -23,7 +23,7 @@ pub(super) struct StepRun<'a> {
     /// One for each slot.
     pub(super) segments: &'a [Segments],
     /// The trained parameters of the segments of each slot.
-    pub(super) buckets: &'a [Vec<Bucket>],
+    pub(super) buckets: &'a [Arc<[Bucket]>],
     /// One for each slot, if gradients are released; else empty.
     pub(super) releases: Vec<Release>,
     pub(super) micro_batches: &'a [Batch],

@@ -52,7 +52,7 @@ pub struct Stepper {
     /// One for each slot of the layout.
     segments: Vec<Segments>,
     /// The trained parameters of the segments of each slot.
-    buckets: Vec<Vec<Bucket>>,
+    buckets: Vec<Arc<[Bucket]>>,
     ranks: StepperRanks,
     /// Whether operations are executed; otherwise they are recorded for a plan.
     pub(super) executes: bool,
@@ -67,8 +67,6 @@ struct StepperRanks {
     replicas: Replicas,
     /// The ranks that batch normalisation shares its statistics with.
     peers: Option<Arc<dyn Peers>>,
-    /// The gradients that are reduced together, one bucket per segment.
-    buckets: Arc<[Bucket]>,
     /// Seconds in which gradients were in flight, and seconds in which this rank waited for them.
     all_reduce_seconds: Option<[f64; 2]>,
 }
@@ -125,14 +123,14 @@ impl Stepper {
         let segments = layout.segments(&model, options);
         let buckets = charge(Account::Host, || {
             let parts = layout.part_of_each(model.clone());
-            let of_part = |(part, segments): (&Stages, &Segments)| buckets(part, segments.stages_of_each());
+            let of_part =
+                |(part, segments): (&Stages, &Segments)| buckets(part, segments.stages_of_each()).into();
             parts.iter().zip(&segments).map(of_part).collect::<Vec<_>>()
         });
         let average = settings.average.map(|rule| if executes { rule } else { rule.at_every_step() });
         let replicas = replicas.unwrap_or_else(Replicas::alone);
         let ranks = StepperRanks {
             peers: replicas.peers().filter(|_| settings.shares_statistics),
-            buckets: buckets[0].clone().into(),
             replicas,
             all_reduce_seconds: None,
         };
@@ -317,7 +315,7 @@ impl Stepper {
         let releases = releases(self, lr);
         let ranks = &self.ranks;
         let mut reduction = ranks.replicas.reduce().then(|| {
-            Reduction::new(ranks.replicas.clone(), ranks.buckets.clone(), self.layout.first().plain())
+            Reduction::new(ranks.replicas.clone(), self.buckets[0].clone(), self.layout.first().plain())
                 .releasing(self.settings.releases)
         });
         let run = StepRun {
@@ -447,7 +445,7 @@ impl Stepper {
             carried: self.carried.clone(),
         };
         let mut reduction = self.settings.bucket_bytes.map(|_| {
-            Reduction::recorded(self.ranks.replicas.clone(), self.ranks.buckets.clone(), plain.clone())
+            Reduction::recorded(self.ranks.replicas.clone(), self.buckets[0].clone(), plain.clone())
                 .releasing(self.settings.releases)
         });
         let part = ModelPart::new(setup, self.watch.as_deref_mut(), reduction.as_mut());
@@ -482,7 +480,7 @@ fn releases(stepper: &mut Stepper, lr: f64) -> Vec<Release> {
     charge(Account::Host, || {
         let (clip, kernels) = (settings.optimizer.clip, settings.policy.kernels);
         let rules = ReleaseRules { lr, clip, kernels, executes: *executes, hook: gradient_hook.clone() };
-        let of_slot = |buckets: &Vec<Bucket>| {
+        let of_slot = |buckets: &Arc<[Bucket]>| {
             let own: HashSet<_> = buckets.iter().flatten().map(|(name, _)| name.as_str()).collect();
             let optimizer = optimizer.split_off(|name| own.contains(name));
             Release { optimizer, squares: norms.squares(), rules: rules.clone() }
