@@ -45,6 +45,8 @@ mod lstm_units;
 pub mod norm;
 #[cfg(feature = "gpu")]
 pub mod optimizer_step;
+#[cfg(feature = "gpu")]
+pub mod packed_step;
 mod partial_sums;
 #[cfg(feature = "gpu")]
 mod reduce;

@@ -217,6 +217,9 @@ impl AnyTensor {
 
     /// The format of its elements.
     pub fn dtype(&self) -> DType {
+        if !self.is_float() {
+            return Tensor::<1, Int>::from_bridge(self.bridge.clone()).dtype();
+        }
         with_rank!(self.clone(), tensor => tensor.dtype())
     }
 

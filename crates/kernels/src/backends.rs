@@ -6,7 +6,7 @@ use burn_autodiff::{
     checkpoint::strategy::{BalancedCheckpointing, NoCheckpointing},
 };
 use burn_backend::{
-    Backend, BackendTypes,
+    Backend, BackendTypes, DType, TensorMetadata,
     tensor::{FloatTensor, IntTensor},
 };
 use burn_capture::CaptureBackend;
@@ -28,7 +28,7 @@ pub(crate) trait Plain: Backend {
     /// The primitive of an integer tensor; `None` if the tensor is of another backend.
     fn integers(tensor: &Tensor<1, Int>) -> Option<IntTensor<Self>>;
 
-    /// The plain tensor of a primitive.
+    /// The plain tensor of a primitive, of floats or of integers.
     fn tensor(primitive: FloatTensor<Self>) -> AnyTensor;
 
     /// The tensor of a primitive on the autodiff device. It combines only with tensors of the same checkpointing strategy.
@@ -51,7 +51,13 @@ macro_rules! plain {
             }
 
             fn tensor(primitive: FloatTensor<Self>) -> AnyTensor {
-                from_erased(Tensor::from_primitive::<Self>(primitive))
+                match primitive.dtype() {
+                    DType::U32 => {
+                        let tensor = Tensor::<1, Int>::from_primitive::<Self>(primitive).into_bridge();
+                        AnyTensor::from_parts(tensor.shape().num_dims(), tensor)
+                    }
+                    _ => from_erased(Tensor::from_primitive::<Self>(primitive)),
+                }
             }
 
             fn tracked_tensor(

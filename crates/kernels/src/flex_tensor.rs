@@ -32,6 +32,9 @@ pub(crate) fn zeros<E: StoredFloat>(count: usize) -> Vec<E> {
 /// A tensor of zeros.
 pub(crate) fn blank(shape: &[usize], dtype: DType) -> FlexTensor {
     let shape = Shape::from(shape.to_vec());
+    if dtype == DType::U32 {
+        return FlexTensor::zeros(shape, dtype);
+    }
     by_dtype!(dtype, E => E::tensor(zeros(shape.num_elements()), shape))
 }
 

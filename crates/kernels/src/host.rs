@@ -1,6 +1,6 @@
 //! Tensors to host memory and back.
 
-use burn::tensor::{Device, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::{
     any_tensor::{AnyTensor, with_rank},
@@ -22,7 +22,7 @@ impl DeviceError {
 }
 
 impl AnyTensor {
-    /// The elements of a float tensor in host memory, in their own format: the inverse of
+    /// The elements of a tensor in host memory, in their own format: for floats the inverse of
     /// [`from_data`](Self::from_data).
     ///
     /// # Errors
@@ -35,6 +35,10 @@ impl AnyTensor {
     }
 
     fn unread_data(self) -> Result<TensorData, DeviceError> {
+        if !self.is_float() {
+            let integers = Tensor::<1, Int>::from_bridge(self.into_parts().1);
+            return integers.try_into_data().map_err(|error| DeviceError::of(&error));
+        }
         with_rank!(self, tensor => graph::inner(tensor).try_into_data())
             .map_err(|error| DeviceError::of(&error))
     }

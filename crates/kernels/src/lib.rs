@@ -9,7 +9,8 @@
 //!   it.
 //! - [`conv`], [`norm`], [`lstm`], [`cross_entropy`], [`binary_cross_entropy`] and the operations below: forward and backward of layers, on plain
 //!   tensors.
-//! - [`SgdStep`] and [`AdamStep`]: optimizer steps in one pass; [`averaged`]: averages over time.
+//! - [`SgdStep`] and [`AdamStep`]: optimizer steps in one pass; [`packed`]: steps with moments of 8 or 16 bits; [`averaged`]: averages over
+//!   time.
 //!
 //! ```
 //! use burn::tensor::{DType, Device, Tensor};
@@ -45,6 +46,7 @@ mod kernels;
 pub mod lstm;
 pub mod norm;
 mod optimizer_step;
+pub mod packed;
 mod panels;
 mod sequence;
 mod simd;

@@ -153,12 +153,12 @@ impl SgdStep {
     }
 
     #[inline(always)]
-    fn decayed(self, parameter: f32, gradient: f32) -> f32 {
+    pub(crate) fn decayed(self, parameter: f32, gradient: f32) -> f32 {
         if self.weight_decay == 0.0 { gradient } else { parameter * self.weight_decay + gradient }
     }
 
     #[inline(always)]
-    fn direction(self, gradient: f32, velocity: f32) -> f32 {
+    pub(crate) fn direction(self, gradient: f32, velocity: f32) -> f32 {
         if self.nesterov { velocity * self.momentum + gradient } else { velocity }
     }
 }
@@ -210,15 +210,35 @@ pub struct AdamStepped {
 
 /// What all elements have in common in a step of Adam.
 #[derive(Clone, Copy)]
-struct AdamFactors {
+pub(crate) struct AdamFactors {
     /// The correction of both moments for their start at 0.
-    factor: f32,
+    pub(crate) factor: f32,
     /// ε, corrected too.
-    epsilon: f32,
+    pub(crate) epsilon: f32,
     /// λ of Adam.
-    coupled: f32,
+    pub(crate) coupled: f32,
     /// 1 − lr λ of AdamW.
-    kept: f32,
+    pub(crate) kept: f32,
+}
+
+impl AdamFactors {
+    /// The step of one element. Gives its new moments.
+    #[inline(always)]
+    pub(crate) fn update(
+        self,
+        lr: f32,
+        [beta1, beta2]: [f32; 2],
+        parameter: &mut f32,
+        gradient: f32,
+        [m, v]: [f32; 2],
+    ) -> [f32; 2] {
+        let Self { factor, epsilon, coupled, kept } = self;
+        let gradient = if coupled == 0.0 { gradient } else { *parameter * coupled + gradient };
+        let m = m * beta1 + gradient * (1.0 - beta1);
+        let v = v * beta2 + gradient * gradient * (1.0 - beta2);
+        *parameter = *parameter * kept - m * factor / (v.sqrt() + epsilon) * lr;
+        [m, v]
+    }
 }
 
 impl AdamStep {
@@ -235,15 +255,10 @@ impl AdamStep {
     /// # Panics
     /// Panics if the tensors are not of 32 bits, or neither on the CPU nor on a capture device.
     pub fn apply(self, AdamTensors { parameter, gradient, moments: [m, v] }: AdamTensors) -> AdamStepped {
-        let [beta1, beta2] = self.betas;
-        let AdamFactors { factor, epsilon, coupled, kept } = self.factors();
-        let lr = self.lr as f32;
+        let (factors, lr, betas) = (self.factors(), self.lr as f32, self.betas);
         let [parameter, m, v] = in_place("adam", [parameter, m, v], Some(gradient), |[p, m, v], gradient| {
             for (((p, m), v), gradient) in p.iter_mut().zip(m).zip(v).zip(gradient) {
-                let gradient = if coupled == 0.0 { *gradient } else { *p * coupled + gradient };
-                *m = *m * beta1 + gradient * (1.0 - beta1);
-                *v = *v * beta2 + gradient * gradient * (1.0 - beta2);
-                *p = *p * kept - *m * factor / (v.sqrt() + epsilon) * lr;
+                [*m, *v] = factors.update(lr, betas, p, *gradient, [*m, *v]);
             }
         });
         AdamStepped { parameter, moments: [m, v] }
@@ -293,7 +308,8 @@ impl AdamStep {
         lists.into_iter().flatten().collect()
     }
 
-    fn factors(self) -> AdamFactors {
+    /// The factors of the step.
+    pub(crate) fn factors(self) -> AdamFactors {
         let Self { lr, betas: [beta1, beta2], epsilon, weight_decay, decoupled, time } = self;
         let time = i32::try_from(time).unwrap_or(i32::MAX);
         let root = (1.0 - beta2.powi(time)).sqrt();
@@ -306,10 +322,10 @@ impl AdamStep {
     }
 }
 
-/// An operation that overwrites all tensors `changed`, of 32 bits, and gives them back.
-fn changing_all(name: &'static str, changed: Vec<AnyTensor>, read: Vec<AnyTensor>) -> CustomOp {
+/// An operation that overwrites all tensors `changed`, and gives them back.
+pub(crate) fn changing_all(name: &'static str, changed: Vec<AnyTensor>, read: Vec<AnyTensor>) -> CustomOp {
     let in_place = changed.len();
-    let outputs = changed.iter().map(|tensor| (tensor.dims(), DType::F32)).collect();
+    let outputs = changed.iter().map(|tensor| (tensor.dims(), tensor.dtype())).collect();
     CustomOp { name, inputs: changed.into_iter().chain(read).collect(), outputs, in_place }
 }
 

@@ -39,6 +39,18 @@ pub(crate) fn to_gpu(values: &[f64], shape: &[usize], dtype: DType) -> GpuTensor
     CubeTensor::new_contiguous(client, device, shape.to_vec().into(), handle, dtype)
 }
 
+/// A tensor of words.
+pub(crate) fn to_gpu_words(words: &[u32]) -> GpuTensor {
+    let device = <GpuRuntime as Runtime>::Device::default();
+    let client = GpuRuntime::client(&device);
+    let handle = client.create_from_slice(&TensorData::new::<u32, _>(words.to_vec(), [words.len()]).bytes);
+    CubeTensor::new_contiguous(client, device, vec![words.len()].into(), handle, DType::U32)
+}
+
+pub(crate) fn to_host_words(tensor: GpuTensor) -> Vec<u32> {
+    into_data_sync(tensor).iter::<u32>().collect()
+}
+
 /// How an image of a test lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
