@@ -106,7 +106,7 @@ fn a_restored_optimizer_goes_on_to_the_bit() {
         steps(0..STEPS / 2, &mut model, &mut optimizer);
         let record = optimizer.record().unwrap();
         let (mut resumed_model, mut resumed) = (model.clone(), Optimizer::new(&settings, kernels));
-        resumed.restore(by_checkpoint(&record), |_| Device::flex()).unwrap();
+        resumed.restore(by_checkpoint(&record), &resumed_model).unwrap();
         assert_eq!(resumed.record().unwrap(), record, "{case}: restoring and recording changes nothing");
         steps(STEPS / 2..STEPS, &mut model, &mut optimizer);
         steps(STEPS / 2..STEPS, &mut resumed_model, &mut resumed);
@@ -126,7 +126,7 @@ fn a_state_is_the_same_by_any_kernels() {
             let [first, second] = kernels.map(|kernels| Optimizer::new(&settings, kernels));
             let (mut first, mut second) = (first, second);
             (0..3).for_each(|step| first.step(settings.lr, &mut model, gradients(&golden, step)));
-            second.restore(by_checkpoint(&first.record().unwrap()), |_| Device::flex()).unwrap();
+            second.restore(by_checkpoint(&first.record().unwrap()), &model).unwrap();
             (3..STEPS).for_each(|step| second.step(settings.lr, &mut model, gradients(&golden, step)));
             model_record(&model).unwrap()
         };

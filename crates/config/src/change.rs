@@ -11,7 +11,7 @@ use crate::{
     section_names::OPEN_SECTIONS,
     sections::{
         memory::{Gradients, MicroBatch, Precision, Recompute},
-        optimizer::OptimizerName,
+        optimizer::{OptimizerName, StateFormat},
     },
     setting::Setting,
     value::Value,
@@ -58,6 +58,8 @@ pub enum Change {
     Momentum(f64),
     /// `optimizer.nesterov`.
     Nesterov(bool),
+    /// `optimizer.state`.
+    State(StateFormat),
     /// `run.directory`.
     RunDirectory(PathBuf),
 }
@@ -87,6 +89,7 @@ impl Change {
             Self::Optimizer(name) => ("optimizer.name", name.as_str().into()),
             Self::Momentum(momentum) => ("optimizer.momentum", (*momentum).into()),
             Self::Nesterov(on) => ("optimizer.nesterov", (*on).into()),
+            Self::State(format) => ("optimizer.state", format.name().into()),
             Self::RunDirectory(path) => ("run.directory", path.to_string_lossy().into_owned().into()),
         }
     }

@@ -155,6 +155,10 @@ fn optimizer_is_checked() {
     snapshot(
         "optimizer",
         &[
+            ("[optimizer]\nstate = 'int8'", &[]),
+            ("[optimizer]\nstate = 'int4'\nmomentum = 0.9", &[]),
+            ("[optimizer]\nname = 'rmsprop'\nstate = 'int8'", &[]),
+            ("[optimizer]\nname = 'adamw'\nstate = 'bf16'\namsgrad = true", &[]),
             ("[optimizer]\nname = 'adm'", &[]),
             ("[optimizer]\nname = 'muon'", &[]),
             ("[optimizer]\nlr = 0", &[]),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use burn::tensor::{Device, TensorData};
+use oomph_kernels::packed::StoredMoment;
 use oomph_model::{AnyTensor, Carried, DeviceError, ModelError, Named, Stages};
 use serde::{Deserialize, Serialize};
 
@@ -45,11 +46,32 @@ impl HostTensor {
     }
 }
 
+/// A tensor of optimizer state with 8 or 16 bits an element, in host memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PackedTensor {
+    /// The size of each dimension: those of the parameter.
+    pub shape: Vec<usize>,
+    /// All elements in row-major order.
+    pub moment: StoredMoment,
+}
+
+impl PackedTensor {
+    /// Whether all its floats are finite.
+    pub fn is_finite(&self) -> bool {
+        match &self.moment {
+            StoredMoment::Bf16(values) => values.iter().all(|value| value.is_finite()),
+            StoredMoment::Int8 { scales, .. } => scales.iter().all(|scale| scale.is_finite()),
+        }
+    }
+}
+
 /// Optimizer state on the host. Its leaves are named `<parameter>.<field>`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OptimizerRecord {
-    /// Leaves that are tensors.
+    /// Leaves that are tensors of 32-bit floats.
     pub tensors: Named<HostTensor>,
+    /// Leaves that are packed.
+    pub packed: Named<PackedTensor>,
     /// Leaves that are numbers, such as the step count.
     pub scalars: BTreeMap<String, Scalar>,
     /// The number of dimensions of each parameter that has state.

@@ -1,21 +1,59 @@
 //! Tensors as the bytes of a safetensors file.
+//!
+//! A file of optimizer state has packed tensors too: bf16 as such, and 8-bit codes as bytes in the shape of the parameter,
+//! beside their scales. These are named as the codes, with `_codes` and `_scales` behind.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
+use burn::tensor::bf16;
+use oomph_kernels::packed::StoredMoment;
 use oomph_model::Named;
 use safetensors::{Dtype, SafeTensors, View, serialize, tensor::TensorView};
 
-use crate::record::{HostTensor, RecordError};
+use crate::record::{HostTensor, OptimizerRecord, PackedTensor, RecordError};
+
+const CODES: &str = "_codes";
+const SCALES: &str = "_scales";
 
 /// The bytes of a safetensors file of `tensors`. Equal tensors give equal bytes.
 ///
 /// # Errors
 /// [`RecordError::Malformed`] if the safetensors crate refuses the tensors.
 pub fn encode(tensors: &Named<HostTensor>) -> Result<Vec<u8>, RecordError> {
+    written(
+        tensors
+            .iter()
+            .map(|(name, tensor)| (name.clone(), encoded(&tensor.shape, Values::F32(&tensor.values)))),
+    )
+}
+
+/// As [`encode`], of all tensors of a record.
+///
+/// # Errors
+/// [`RecordError::Malformed`] if the safetensors crate refuses the tensors.
+pub fn encode_state(record: &OptimizerRecord) -> Result<Vec<u8>, RecordError> {
+    let mut files = BTreeMap::new();
+    for (name, HostTensor { shape, values }) in &record.tensors {
+        files.insert(name.clone(), encoded(shape, Values::F32(values)));
+    }
+    for (name, PackedTensor { shape, moment }) in &record.packed {
+        match moment {
+            StoredMoment::Bf16(values) => {
+                files.insert(name.clone(), encoded(shape, Values::Bf16(values)));
+            }
+            StoredMoment::Int8 { codes, scales } => {
+                files.insert(format!("{name}{CODES}"), encoded(shape, Values::U8(codes)));
+                files.insert(format!("{name}{SCALES}"), encoded(&[scales.len()], Values::F32(scales)));
+            }
+        }
+    }
+    written(files.into_iter())
+}
+
+fn written<'a>(tensors: impl Iterator<Item = (String, Encoded<'a>)>) -> Result<Vec<u8>, RecordError> {
     // PyTorch's loaders look for this entry. It is the only one, since a map of several has no fixed order.
     let metadata = [("format".to_owned(), "pt".to_owned())].into();
-    serialize(tensors.iter().map(|(name, tensor)| (name, Encoded(tensor))), Some(metadata))
-        .map_err(|error| malformed(&error))
+    serialize(tensors, Some(metadata)).map_err(|error| malformed(&error))
 }
 
 /// The tensors of a safetensors file.
@@ -25,12 +63,36 @@ pub fn encode(tensors: &Named<HostTensor>) -> Result<Vec<u8>, RecordError> {
 /// consist of 32-bit floats.
 pub fn decode(bytes: &[u8]) -> Result<Named<HostTensor>, RecordError> {
     let file = SafeTensors::deserialize(bytes).map_err(|error| malformed(&error))?;
-    file.iter()
-        .map(|(name, view)| {
-            let values = floats(name, &view)?.collect();
-            Ok((name.to_owned(), HostTensor { shape: view.shape().to_vec(), values }))
-        })
-        .collect()
+    file.iter().map(|(name, view)| Ok((name.to_owned(), host(name, &view)?))).collect()
+}
+
+/// The tensors of a file of optimizer state. The record has no scalars and ranks, which are not in the file.
+///
+/// # Errors
+/// As [`decode`]; [`RecordError::Malformed`] too where the scales of codes are missing, or are not one for each 128 codes.
+pub fn decode_state(bytes: &[u8]) -> Result<OptimizerRecord, RecordError> {
+    let file = SafeTensors::deserialize(bytes).map_err(|error| malformed(&error))?;
+    let mut record = OptimizerRecord::default();
+    for (name, view) in file.iter() {
+        let shape = || view.shape().to_vec();
+        match view.dtype() {
+            Dtype::BF16 => {
+                let moment = StoredMoment::Bf16(halves(&view).collect());
+                record.packed.insert(name.to_owned(), PackedTensor { shape: shape(), moment });
+            }
+            Dtype::U8 => {
+                let (name, scales) = scales_of(name, &view, &file)?;
+                let moment = StoredMoment::Int8 {
+                    codes: view.data().to_vec(),
+                    scales: floats(name, &scales)?.collect(),
+                };
+                record.packed.insert(name.to_owned(), PackedTensor { shape: shape(), moment });
+            }
+            _ if is_of_codes(name, &file) => {}
+            _ => drop(record.tensors.insert(name.to_owned(), host(name, &view)?)),
+        }
+    }
+    Ok(record)
 }
 
 /// Checks that [`decode`] reads the file, and that all values are finite: no training saves others. It copies nothing.
@@ -39,12 +101,29 @@ pub fn decode(bytes: &[u8]) -> Result<Named<HostTensor>, RecordError> {
 /// Those of [`decode`], and [`RecordError::NotFinite`].
 pub fn check(bytes: &[u8]) -> Result<(), RecordError> {
     let file = SafeTensors::deserialize(bytes).map_err(|error| malformed(&error))?;
-    for (name, view) in file.iter() {
-        if !floats(name, &view)?.all(f32::is_finite) {
-            return Err(RecordError::NotFinite { name: name.to_owned() });
-        }
-    }
-    Ok(())
+    file.iter().try_for_each(|(name, view)| finite(name, floats(name, &view)?))
+}
+
+/// As [`check`], for [`decode_state`].
+///
+/// # Errors
+/// Those of [`decode_state`], and [`RecordError::NotFinite`].
+pub fn check_state(bytes: &[u8]) -> Result<(), RecordError> {
+    let file = SafeTensors::deserialize(bytes).map_err(|error| malformed(&error))?;
+    file.iter().try_for_each(|(name, view)| match view.dtype() {
+        Dtype::BF16 => finite(name, halves(&view).map(bf16::to_f32)),
+        // The scales are checked as a tensor of their own.
+        Dtype::U8 => scales_of(name, &view, &file).map(drop),
+        _ => finite(name, floats(name, &view)?),
+    })
+}
+
+fn finite(name: &str, mut values: impl Iterator<Item = f32>) -> Result<(), RecordError> {
+    if values.all(f32::is_finite) { Ok(()) } else { Err(RecordError::NotFinite { name: name.to_owned() }) }
+}
+
+fn host(name: &str, view: &TensorView<'_>) -> Result<HostTensor, RecordError> {
+    Ok(HostTensor { shape: view.shape().to_vec(), values: floats(name, view)?.collect() })
 }
 
 fn floats<'a>(name: &str, view: &TensorView<'a>) -> Result<impl Iterator<Item = f32> + use<'a>, RecordError> {
@@ -54,37 +133,96 @@ fn floats<'a>(name: &str, view: &TensorView<'a>) -> Result<impl Iterator<Item = 
     Ok(view.data().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)))
 }
 
+fn halves<'a>(view: &TensorView<'a>) -> impl Iterator<Item = bf16> + use<'a> {
+    view.data().as_chunks().0.iter().map(|bytes| bf16::from_le_bytes(*bytes))
+}
+
+/// The name of the tensor whose codes `codes` are, and its scales.
+fn scales_of<'a, 'b>(
+    codes: &'a str,
+    view: &TensorView<'_>,
+    file: &SafeTensors<'b>,
+) -> Result<(&'a str, TensorView<'b>), RecordError> {
+    let refused = |reason: String| RecordError::Malformed { reason };
+    let name = codes.strip_suffix(CODES).ok_or_else(|| RecordError::NotFloats { name: codes.to_owned() })?;
+    let scales = file.tensor(&format!("{name}{SCALES}"));
+    let scales = scales.map_err(|_| refused(format!("`{codes}` has no `{name}{SCALES}`")))?;
+    let expected = StoredMoment::scales(view.data().len());
+    match scales.shape() {
+        [count] if *count == expected => Ok((name, scales)),
+        found => Err(refused(format!("`{name}{SCALES}` is {found:?}, expected [{expected}]"))),
+    }
+}
+
+/// Whether the tensor has the scales of codes.
+fn is_of_codes(name: &str, file: &SafeTensors<'_>) -> bool {
+    let codes = name.strip_suffix(SCALES).map(|name| format!("{name}{CODES}"));
+    codes.is_some_and(|codes| file.tensor(&codes).is_ok_and(|view| view.dtype() == Dtype::U8))
+}
+
 fn malformed(error: &safetensors::SafeTensorError) -> RecordError {
     RecordError::Malformed { reason: error.to_string() }
 }
 
-struct Encoded<'a>(&'a HostTensor);
+fn encoded<'a>(shape: &[usize], values: Values<'a>) -> Encoded<'a> {
+    Encoded { shape: shape.to_vec(), values }
+}
+
+struct Encoded<'a> {
+    shape: Vec<usize>,
+    values: Values<'a>,
+}
+
+/// They become bytes one tensor at a time.
+enum Values<'a> {
+    F32(&'a [f32]),
+    Bf16(&'a [bf16]),
+    U8(&'a [u8]),
+}
 
 impl View for Encoded<'_> {
     fn dtype(&self) -> Dtype {
-        Dtype::F32
+        match self.values {
+            Values::F32(_) => Dtype::F32,
+            Values::Bf16(_) => Dtype::BF16,
+            Values::U8(_) => Dtype::U8,
+        }
     }
 
     fn shape(&self) -> &[usize] {
-        &self.0.shape
+        &self.shape
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        bytes(self.0).into()
+        match self.values {
+            Values::F32(values) => float_bytes(values).into(),
+            Values::Bf16(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            Values::U8(bytes) => bytes.into(),
+        }
     }
 
     fn data_len(&self) -> usize {
-        self.0.values.len() * 4
+        match self.values {
+            Values::F32(values) => size_of_val(values),
+            Values::Bf16(values) => size_of_val(values),
+            Values::U8(bytes) => bytes.len(),
+        }
     }
 }
 
 /// The elements of a tensor as little-endian bytes.
 pub fn bytes(tensor: &HostTensor) -> Vec<u8> {
-    tensor.values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    float_bytes(&tensor.values)
+}
+
+fn float_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use oomph_kernels::packed::{MomentKind, PackedFormat};
+
     use super::*;
 
     fn tensors() -> Named<HostTensor> {
@@ -112,20 +250,67 @@ mod tests {
         }
     }
 
+    fn state() -> OptimizerRecord {
+        let values: Vec<f32> = (0..130).map(|at| at as f32 - 20.0).collect();
+        let packed = |format| PackedTensor {
+            shape: vec![13, 10],
+            moment: StoredMoment::of_values(format, &values, MomentKind::Signed),
+        };
+        let packed =
+            [("a.m".into(), packed(PackedFormat::Int8)), ("b.m".into(), packed(PackedFormat::Bf16))].into();
+        OptimizerRecord { tensors: tensors(), packed, ..OptimizerRecord::default() }
+    }
+
+    #[test]
+    fn packed_state_survives() {
+        let bytes = encode_state(&state()).unwrap();
+        assert_eq!(decode_state(&bytes).unwrap(), state());
+        assert_eq!(encode_state(&state()).unwrap(), bytes);
+        check_state(&bytes).unwrap();
+        assert!(
+            matches!(decode(&bytes), Err(RecordError::NotFloats { .. })),
+            "a model has floats of 32 bits alone"
+        );
+    }
+
+    #[test]
+    fn packed_state_that_no_training_saves_is_refused() {
+        let refused = |change: &dyn Fn(&mut Vec<u8>, &mut Vec<f32>)| {
+            let mut state = state();
+            match &mut state.packed.get_mut("a.m").unwrap().moment {
+                StoredMoment::Int8 { codes, scales } => change(codes, scales),
+                StoredMoment::Bf16(_) => panic!("it has 8 bits"),
+            }
+            let bytes = encode_state(&state).unwrap();
+            [decode_state(&bytes).map(drop), check_state(&bytes)].map(|it| it.err().map(|it| it.to_string()))
+        };
+        let [read, checked] = refused(&|_, scales| scales[1] = f32::NAN);
+        assert_eq!(
+            (read, checked.unwrap()),
+            (None, "`a.m_scales` has a value that is infinite or not a number".into())
+        );
+        let says = "not a safetensors file: `a.m_scales` is [1], expected [2]";
+        assert_eq!(refused(&|_, scales| scales.truncate(1)), [Some(says.to_owned()), Some(says.to_owned())]);
+        let mut state = state();
+        state.packed.get_mut("b.m").unwrap().moment = StoredMoment::Bf16(vec![bf16::INFINITY; 130]);
+        let bytes = encode_state(&state).unwrap();
+        assert!(matches!(check_state(&bytes), Err(RecordError::NotFinite { name }) if name == "b.m"));
+    }
+
     proptest::proptest! {
         #[test]
         fn any_bytes_are_read_or_refused_without_a_panic(
             bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
         ) {
-            let _ = decode(&bytes);
+            let _ = (decode(&bytes), decode_state(&bytes), check_state(&bytes));
         }
 
         #[test]
-        fn a_damaged_file_is_read_or_refused_without_a_panic(at in 0usize..200, byte: u8) {
-            let mut bytes = encode(&tensors()).unwrap();
+        fn a_damaged_file_is_read_or_refused_without_a_panic(at in 0usize..1000, byte: u8) {
+            let mut bytes = encode_state(&state()).unwrap();
             let at = at % bytes.len();
             bytes[at] = byte;
-            let _ = decode(&bytes);
+            let _ = (decode(&bytes), decode_state(&bytes), check_state(&bytes));
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct ParameterInfo<'a> {
     pub trainable: bool,
     /// Whether it would have a gradient if its stage were not [frozen](crate::Stages::freeze).
     pub frozen: bool,
+    /// Whether it is the table of an embedding: the weight of a layer whose type is named `Embedding`.
+    pub is_embedding: bool,
 }
 
 /// A function to call on every float parameter.
@@ -35,10 +37,14 @@ pub(crate) type Map<'a> = dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor +
 struct TreePlace {
     stage: usize,
     path: String,
+    /// Of each module on the way here, whether it is an embedding.
+    embeddings: Vec<bool>,
 }
 
 impl TreePlace {
-    fn enter(&mut self, name: &str) {
+    /// Enters a field of a module whose type is `container`, as Burn names it.
+    fn enter(&mut self, name: &str, container: &str) {
+        self.embeddings.push(container == "Struct:Embedding");
         if !self.path.is_empty() {
             self.path.push('.');
         }
@@ -46,6 +52,7 @@ impl TreePlace {
     }
 
     fn leave(&mut self, name: &str) {
+        self.embeddings.pop();
         let end = self.path.len() - name.len();
         self.path.truncate(end.saturating_sub(1));
     }
@@ -53,7 +60,8 @@ impl TreePlace {
     /// The info of the parameter here.
     fn info<const D: usize>(&self, id: ParamId, tensor: &Tensor<D>) -> ParameterInfo<'_> {
         let trainable = tensor.is_require_grad();
-        ParameterInfo { name: &self.path, stage: self.stage, id, trainable, frozen: false }
+        let is_embedding = self.embeddings.last().is_some_and(|is_embedding| *is_embedding);
+        ParameterInfo { name: &self.path, stage: self.stage, id, trainable, frozen: false, is_embedding }
     }
 }
 
@@ -65,13 +73,13 @@ pub(crate) struct Walk<'a, F: ?Sized> {
 
 impl<'a, F: ?Sized> Walk<'a, F> {
     pub(crate) fn new(stage: usize, name: &str, each: &'a mut F) -> Self {
-        Self { place: TreePlace { stage, path: name.to_owned() }, each }
+        Self { place: TreePlace { stage, path: name.to_owned(), embeddings: Vec::new() }, each }
     }
 }
 
 impl ModuleVisitor for Walk<'_, Visit<'_>> {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.place.enter(name);
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.place.enter(name, container);
     }
 
     fn exit_module(&mut self, name: &str, _container: &str) {
@@ -85,8 +93,8 @@ impl ModuleVisitor for Walk<'_, Visit<'_>> {
 }
 
 impl ModuleMapper for Walk<'_, Map<'_>> {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.place.enter(name);
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.place.enter(name, container);
     }
 
     fn exit_module(&mut self, name: &str, _container: &str) {

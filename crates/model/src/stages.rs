@@ -207,7 +207,16 @@ impl Stages {
 
     /// Calls `visit` on every float parameter, stage by stage.
     pub fn visit(&self, visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor)) {
-        for (index, link) in self.chain.iter().enumerate() {
+        self.visit_among(|_| true, visit);
+    }
+
+    /// As [`visit`](Self::visit), for the stages whose index `is_wanted` accepts.
+    pub fn visit_among(
+        &self,
+        is_wanted: impl Fn(usize) -> bool,
+        visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor),
+    ) {
+        for (index, link) in self.chain.iter().enumerate().filter(|(index, _)| is_wanted(*index)) {
             let Link { name, stage, frozen } = link;
             stage.visit(index, name.as_str(), &mut |info, tensor| {
                 visit(with_frozen(info, frozen.as_deref()), tensor);
@@ -234,7 +243,16 @@ impl Stages {
 
     /// Replaces every float parameter by the result of `map`.
     pub fn map(&mut self, map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor) {
-        for (index, link) in self.chain.iter_mut().enumerate() {
+        self.map_among(|_| true, map);
+    }
+
+    /// As [`map`](Self::map), for the stages whose index `is_wanted` accepts.
+    pub fn map_among(
+        &mut self,
+        is_wanted: impl Fn(usize) -> bool,
+        map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
+    ) {
+        for (index, link) in self.chain.iter_mut().enumerate().filter(|(index, _)| is_wanted(*index)) {
             let Link { name, stage, frozen } = link;
             stage.map(index, name.as_str(), &mut |info, tensor| {
                 map(with_frozen(info, frozen.as_deref()), tensor)

@@ -24,8 +24,9 @@ pub fn state(bytes: &[u8]) -> Result<(), StateError> {
     Manifest::decode(bytes, Path::new(NAME)).map(drop)
 }
 
-/// The tensors of a checkpoint.
+/// The tensors of a checkpoint, and its optimizer state.
 pub fn tensors(bytes: &[u8]) -> Result<(), RecordError> {
+    tensor_file::decode_state(bytes)?;
     tensor_file::decode(bytes).map(drop)
 }
 

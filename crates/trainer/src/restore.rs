@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use oomph_config::Difference;
 use oomph_core::{Phase, phase};
@@ -34,23 +34,19 @@ pub(crate) fn restored(
     if charge(Account::Host, || keeps_its_average(session, checkpoint))? {
         restore_average(session, &mut stepper, state.average.as_ref())?;
     }
-    // Each part of a split model has its own device.
-    let mut devices = HashMap::new();
-    stepper.model.visit(&mut |info, parameter| {
-        devices.insert(info.name.to_owned(), parameter.device().inner());
+    stepper.model.visit(&mut |info, _| {
         // Parameters that are frozen now need no optimizer state any more.
         if !info.trainable {
             state.optimizer.ranks.remove(info.name);
         }
     });
-    let device_of = |parameter: &str| devices.get(parameter).unwrap_or(&device).clone();
     off_device(session, || {
         // Copied into memory of the current account, one at a time: on the CPU the optimizer keeps the buffers that it is
         // given, and the buffers of the record are the host's.
         for tensor in state.optimizer.tensors.values_mut() {
             tensor.values = tensor.values.as_slice().to_vec();
         }
-        stepper.optimizer.restore(state.optimizer, device_of)
+        stepper.optimizer.restore(state.optimizer, &stepper.model)
     })?;
     // A run that had another precision begins with a new loss scale.
     stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));

@@ -19,8 +19,51 @@ pub struct Optimizer {
     /// `weight_decay`: at least 0; default 0, for adamw 0.01. Adamw, lion, adafactor and adan (by a proximal step, as in
     /// its paper) decouple it from the gradient; the others add it to the gradient (an L2 penalty).
     pub weight_decay: f64,
+    /// `state`: how the optimizer stores its state, for sgd with momentum, adam, adamw and lion: `fp32`, `bf16` or `int8`;
+    /// default `fp32`.
+    pub state: StateFormat,
     /// `clip_value`, `clip_norm` or `clip_global_norm`; by default gradients are not clipped.
     pub clip: Option<Clip>,
+}
+
+/// The format of optimizer state. Parameters of fewer than 4,096 elements have 32 bits in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateFormat {
+    /// `fp32`: 32 bits.
+    Fp32,
+    /// `bf16`: 16 bits with the exponent of 32, rounded stochastically.
+    Bf16,
+    /// `int8`: 8 bits, with a scale of 32 bits for each 128 elements: block-wise dynamic quantisation (Dettmers et al. 2022,
+    /// <https://arxiv.org/abs/2110.02861>). The state of an embedding has 32 bits.
+    Int8,
+}
+
+impl StateFormat {
+    /// All formats with their names.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("fp32", Self::Fp32), ("bf16", Self::Bf16), ("int8", Self::Int8)];
+
+    /// As `optimizer.state` has it.
+    pub fn name(self) -> &'static str {
+        name_of(&Self::ALL, &self)
+    }
+
+    fn read(section: &Section, kind: &OptimizerKind) -> Result<Self, ConfigError> {
+        let state = section.choice("state", "fp32", &Self::ALL)?;
+        match kind {
+            OptimizerKind::Sgd { momentum, .. } if state != Self::Fp32 && *momentum == 0.0 => {
+                section.ledger.yield_to("state", "momentum", &STATE_NEEDS_MOMENTUM)?;
+            }
+            OptimizerKind::Adam(Moments { amsgrad: true, .. })
+            | OptimizerKind::AdamW(Moments { amsgrad: true, .. })
+                if state != Self::Fp32 =>
+            {
+                section.ledger.yield_to("state", "amsgrad", &STATE_WITHOUT_AMSGRAD)?;
+            }
+            _ => {}
+        }
+        section.choice("state", "fp32", &Self::ALL)
+    }
 }
 
 /// An optimizer with its own settings. Names and defaults are those of PyTorch.
@@ -148,6 +191,7 @@ const OWNERS: &Owners = &[
     ("beta3", &["adan"]),
     ("epsilon", &["adam", "adamw", "rmsprop", "adagrad", "adan"]),
     ("amsgrad", &["adam", "adamw"]),
+    ("state", &["sgd", "adam", "adamw", "lion"]),
     ("alpha", &["rmsprop"]),
     ("centered", &["rmsprop"]),
     ("lr_decay", &["adagrad"]),
@@ -158,7 +202,7 @@ const OWNERS: &Owners = &[
 ];
 
 /// Keys that mean the same for every optimizer. Others, the learning rate first of all, are chosen for one.
-const SHARED: &[&str] = &["name", "weight_decay", "clip_value", "clip_norm", "clip_global_norm"];
+const SHARED: &[&str] = &["name", "weight_decay", "state", "clip_value", "clip_norm", "clip_global_norm"];
 
 impl OptimizerName {
     /// All optimizers with their names, in the order of the documentation.
@@ -195,9 +239,11 @@ impl Optimizer {
         section.ledger.set_others_aside("name", "sgd", SHARED);
         section.ledger.keep_applicable("name", OWNERS)?;
         let weight_decay = if name == OptimizerName::AdamW { 0.01 } else { 0.0 };
+        let kind = OptimizerKind::read(section, name)?;
         Ok(Self {
             lr: section.number("lr", name.default_lr(), POSITIVE)?,
-            kind: OptimizerKind::read(section, name)?,
+            state: StateFormat::read(section, &kind)?,
+            kind,
             weight_decay: section.number("weight_decay", weight_decay, 0.0..)?,
             clip: Clip::read(section)?,
         })
@@ -285,6 +331,14 @@ impl OptimizerKind {
 const DAMPENING_NEEDS_MOMENTUM: Rule = Rule {
     says: "dampening has no effect without momentum",
     fix: "set `optimizer.momentum`, for example to 0.9, or remove `optimizer.dampening`",
+};
+const STATE_NEEDS_MOMENTUM: Rule = Rule {
+    says: "plain sgd has no state to store",
+    fix: "remove `optimizer.state`, or set `optimizer.momentum`, for example to 0.9",
+};
+const STATE_WITHOUT_AMSGRAD: Rule = Rule {
+    says: "amsgrad needs the greatest mean square in 32 bits",
+    fix: "remove `optimizer.amsgrad` or `optimizer.state`",
 };
 const NESTEROV_NEEDS_MOMENTUM: Rule = Rule {
     says: "nesterov needs momentum",

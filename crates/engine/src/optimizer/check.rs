@@ -22,6 +22,10 @@ pub fn check_record(
         let expected = parameter_of(leaf, shapes).map(|(shape, field)| shape_of_state(shape, field));
         expect(leaf, "", &tensor.shape, expected.as_ref())?;
     }
+    for (leaf, packed) in &record.packed {
+        let expected = parameter_of(leaf, shapes).map(|(shape, _)| shape.to_vec());
+        expect(leaf, "", &packed.shape, expected.as_ref())?;
+    }
     for (leaf, scalar) in &record.scalars {
         let count = match *scalar {
             Scalar::Uint(count) => i128::from(count),
@@ -80,11 +84,19 @@ fn shape_of_state(parameter: &[usize], field: &str) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
+    use oomph_kernels::packed::{MomentKind, PackedFormat, StoredMoment};
+
     use super::*;
-    use crate::record::HostTensor;
+    use crate::record::{HostTensor, PackedTensor};
 
     fn tensor(shape: &[usize]) -> HostTensor {
         HostTensor { shape: shape.to_vec(), values: vec![0.0; shape.iter().product()] }
+    }
+
+    fn packed(shape: &[usize]) -> PackedTensor {
+        let values = vec![0.0; shape.iter().product()];
+        let moment = StoredMoment::of_values(PackedFormat::Int8, &values, MomentKind::Square);
+        PackedTensor { shape: shape.to_vec(), moment }
     }
 
     /// The state of a matrix `a` and of a vector `a.b` after 4 steps.
@@ -97,6 +109,7 @@ mod tests {
                 ("a.b.momentum.moment_1".into(), tensor(&[5])),
             ]
             .into(),
+            packed: [("a.momentum.moment_2".into(), packed(&[2, 3]))].into(),
             scalars: [("a.momentum.time".into(), Scalar::Uint(4))].into(),
             ranks: [("a".into(), 2), ("a.b".into(), 1)].into(),
         }
@@ -116,12 +129,14 @@ mod tests {
     #[test]
     fn each_value_that_does_not_fit_is_named() {
         type Change = fn(&mut OptimizerRecord);
-        let changes: [(&str, Change); 8] = [
+        let changes: [(&str, Change); 10] = [
             ("a", |record| record.ranks.extend([("a".into(), 99)])),
             ("c", |record| record.ranks.extend([("c".into(), 2)])),
             ("a.rows", |record| record.tensors.extend([("a.rows".into(), tensor(&[2]))])),
             ("a.columns", |record| record.tensors.extend([("a.columns".into(), tensor(&[3, 1]))])),
             ("a.x", |record| record.tensors.extend([("a.x".into(), tensor(&[3, 2]))])),
+            ("a.y", |record| record.packed.extend([("a.y".into(), packed(&[6]))])),
+            ("c.y", |record| record.packed.extend([("c.y".into(), packed(&[2, 3]))])),
             ("c.x", |record| record.tensors.extend([("c.x".into(), tensor(&[2, 3]))])),
             ("a.time", |record| record.scalars.extend([("a.time".into(), Scalar::Uint(u64::MAX))])),
             ("a.time", |record| record.scalars.extend([("a.time".into(), Scalar::Int(-1))])),

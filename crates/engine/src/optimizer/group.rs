@@ -4,43 +4,53 @@ use burn_optim::{DynOptimizer, DynState};
 use oomph_core::scope;
 use oomph_model::{AnyTensor, Named, Stages};
 
+use super::stages_of;
 use crate::placeholder::placeholder;
 
 /// A rule that updates many parameters at once.
-pub(super) trait GroupRule: DynOptimizer {
+pub(super) trait GroupRule: Send + Sync {
+    /// The state of a parameter.
+    type State;
+
     /// The state of a parameter before its first step.
-    fn first_state(&self, gradient: &AnyTensor) -> DynState;
+    fn first_state(&self, gradient: &AnyTensor) -> Self::State;
 
     /// Takes the step for all parameters, with learning rate `lr`, and gives them in the same order.
-    fn step_group(&self, lr: f64, parameters: Vec<Before>) -> Vec<After>;
+    fn step_group(&self, lr: f64, parameters: Vec<Before<Self::State>>) -> Vec<After<Self::State>>;
 }
 
+/// A rule of Burn's kind that updates many parameters at once too.
+pub(super) trait GroupedOptimizer: DynOptimizer + GroupRule<State = DynState> {}
+
+impl<R: DynOptimizer + GroupRule<State = DynState>> GroupedOptimizer for R {}
+
 /// A parameter before the step, off the autodiff graph.
-pub(super) struct Before {
+pub(super) struct Before<S> {
     pub(super) parameter: AnyTensor,
     pub(super) gradient: AnyTensor,
-    pub(super) state: DynState,
+    pub(super) state: S,
 }
 
 /// A parameter after the step, off the autodiff graph.
-pub(super) struct After {
+pub(super) struct After<S> {
     pub(super) parameter: AnyTensor,
-    pub(super) state: DynState,
+    pub(super) state: S,
 }
 
 /// Updates every parameter that has a gradient, all by one call of `rule`. `states` are by parameter name.
 ///
 /// The gradients are freed together at the end. So in the first step, new state is in memory beside all gradients, as old state is
 /// at the start of every later step.
-pub(super) fn step_together(
-    rule: &dyn GroupRule,
-    states: &mut Named<DynState>,
+pub(super) fn step_together<R: GroupRule + ?Sized>(
+    rule: &R,
+    states: &mut Named<R::State>,
     lr: f64,
     model: &mut Stages,
     mut gradients: Named<AnyTensor>,
 ) {
     let (mut names, mut devices, mut parameters) = (Vec::new(), Vec::new(), Vec::new());
-    model.map(&mut |info, parameter| {
+    let stages = stages_of(&gradients, model);
+    model.map_among(|stage| stages[stage], &mut |info, parameter| {
         let Some(gradient) = gradients.remove(info.name) else { return parameter };
         let _scope = scope(info.name);
         let state = states.remove(info.name).unwrap_or_else(|| rule.first_state(&gradient));
@@ -52,7 +62,7 @@ pub(super) fn step_together(
     });
     let stepped = rule.step_group(lr, parameters);
     let mut stepped = names.into_iter().zip(devices).zip(stepped).peekable();
-    model.map(&mut |info, parameter| {
+    model.map_among(|stage| stages[stage], &mut |info, parameter| {
         // The same walk: the parameters come in the same order.
         let Some(((name, device), after)) = stepped.next_if(|((name, _), _)| name == info.name) else {
             return parameter;
@@ -66,7 +76,7 @@ pub(super) fn step_together(
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use burn::tensor::kind::BridgeTensor;
+    use burn::tensor::{Device, kind::BridgeTensor};
     use burn_optim::{StateSink, StateSource};
     use oomph_config::Config;
     use oomph_model::Kernels;
@@ -85,12 +95,14 @@ mod tests {
         groups: Groups,
     }
 
-    impl<R: GroupRule> GroupRule for Grouped<R> {
+    impl<R: GroupedOptimizer> GroupRule for Grouped<R> {
+        type State = DynState;
+
         fn first_state(&self, gradient: &AnyTensor) -> DynState {
             self.rule.first_state(gradient)
         }
 
-        fn step_group(&self, lr: f64, parameters: Vec<Before>) -> Vec<After> {
+        fn step_group(&self, lr: f64, parameters: Vec<Before<DynState>>) -> Vec<After<DynState>> {
             let shapes = parameters.iter().map(|one| one.parameter.dims()).collect();
             self.groups.lock().expect("no thread panics with it").push(shapes);
             let stepped = parameters.into_iter().map(|Before { parameter, gradient, state }| {
@@ -104,7 +116,7 @@ mod tests {
         }
     }
 
-    impl<R: GroupRule> DynOptimizer for Grouped<R> {
+    impl<R: GroupedOptimizer> DynOptimizer for Grouped<R> {
         fn step_dyn(
             &self,
             _: usize,
@@ -158,12 +170,12 @@ mod tests {
     fn grouped(settings: &OptimizerSettings) -> (Optimizer, Groups) {
         let groups = Groups::default();
         let of = || Arc::clone(&groups);
-        let rule: Arc<dyn GroupRule> = match (sgd(settings), adam(settings, Kernels::Cpu)) {
+        let rule: Arc<dyn GroupedOptimizer> = match (sgd(settings), adam(settings, Kernels::Cpu)) {
             (Some(rule), _) => Arc::new(Grouped { rule, groups: of() }),
             (_, Some(rule)) => Arc::new(Grouped { rule, groups: of() }),
             _ => panic!("{settings:?} has no kernels"),
         };
-        (Optimizer { rule: Rule::Together(rule), states: Named::new() }, groups)
+        (Optimizer { rule: Rule::Together(rule), states: Named::new(), packed: None }, groups)
     }
 
     /// Model and state after four steps. The first and the third step have the gradients of one stage only.
@@ -204,7 +216,7 @@ mod tests {
         let (mut optimizer, _) = grouped(&settings);
         let (_, record) = trained(&mut optimizer);
         let (mut restored, _) = grouped(&settings);
-        restored.restore(record.clone(), |_| device().inner()).expect("the record is complete");
+        restored.restore(record.clone(), &model()).expect("the record is complete");
         assert_eq!(restored.record().expect("the CPU does not fail"), record);
         assert_eq!(trained(&mut restored), trained(&mut optimizer));
     }

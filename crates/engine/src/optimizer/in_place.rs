@@ -64,11 +64,13 @@ impl DynOptimizer for Sgd {
 }
 
 impl GroupRule for Sgd {
+    type State = DynState;
+
     fn first_state(&self, gradient: &AnyTensor) -> DynState {
         DynState::create(SgdState { velocity: None }, gradient.rank())
     }
 
-    fn step_group(&self, lr: f64, parameters: Vec<Before>) -> Vec<After> {
+    fn step_group(&self, lr: f64, parameters: Vec<Before<DynState>>) -> Vec<After<DynState>> {
         let tensors = parameters.into_iter().map(|Before { parameter, gradient, state }| SgdTensors {
             parameter,
             gradient,
@@ -160,12 +162,14 @@ impl DynOptimizer for Adam {
 }
 
 impl GroupRule for Adam {
+    type State = DynState;
+
     fn first_state(&self, gradient: &AnyTensor) -> DynState {
         DynState::create(self.first(gradient), gradient.rank())
     }
 
     /// One operation for all parameters that took as many steps: these have the same corrections.
-    fn step_group(&self, lr: f64, parameters: Vec<Before>) -> Vec<After> {
+    fn step_group(&self, lr: f64, parameters: Vec<Before<DynState>>) -> Vec<After<DynState>> {
         let count = parameters.len();
         let mut by_time: BTreeMap<usize, Vec<(usize, AdamTensors)>> = BTreeMap::new();
         for (place, Before { parameter, gradient, state }) in parameters.into_iter().enumerate() {
@@ -189,7 +193,7 @@ impl GroupRule for Adam {
 }
 
 /// The names of the moments in Burn's record.
-const MOMENTS: [&str; 2] = ["moment_1", "moment_2"];
+pub(super) const MOMENTS: [&str; 2] = ["moment_1", "moment_2"];
 
 /// The name of a part of the state.
 fn join(prefix: &str, part: &str) -> String {

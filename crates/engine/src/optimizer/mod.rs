@@ -1,15 +1,19 @@
-//! Optimizers: those of Burn, `Lion` and `Adafactor`, which Burn lacks and which keep little state, and SGD and
-//! Adam in place by kernels of oomph.
+//! Optimizers: those of Burn, `Lion` and `Adafactor`, which Burn lacks and which keep little state, SGD and
+//! Adam in place by kernels of oomph, and SGD, Adam and Lion with packed state.
 
 mod adafactor;
 mod check;
 mod group;
 mod in_place;
 mod lion;
+mod packed;
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    ops::Bound::{Included, Unbounded},
+    sync::Arc,
+};
 
-use burn::tensor::Device;
 use burn_optim::{
     AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, DynOptimizer, DynState, RmsPropConfig, SgdConfig,
     StateSink, StateSource, decay::WeightDecayConfig, momentum::MomentumConfig,
@@ -25,8 +29,9 @@ use crate::record::{HostTensor, OptimizerRecord, RecordError, Scalar};
 pub use check::check_record;
 
 use adafactor::Adafactor;
-use group::GroupRule;
+use group::GroupedOptimizer;
 use lion::Lion;
+use packed::Packed;
 
 /// An optimizer with its state by parameter name.
 ///
@@ -35,6 +40,8 @@ use lion::Lion;
 pub struct Optimizer {
     rule: Rule,
     states: Named<DynState>,
+    /// For the parameters with packed state, if the settings ask for it.
+    packed: Option<Packed>,
 }
 
 /// How an optimizer updates parameters.
@@ -43,7 +50,7 @@ enum Rule {
     /// One after the other.
     Each(Arc<dyn DynOptimizer>),
     /// All of a device at once.
-    Together(Arc<dyn GroupRule>),
+    Together(Arc<dyn GroupedOptimizer>),
 }
 
 impl Rule {
@@ -63,7 +70,7 @@ impl std::fmt::Debug for Optimizer {
 }
 
 impl Optimizer {
-    /// The optimizer of the settings, without state. All `kernels` give the same results.
+    /// The optimizer of the settings, without state. All `kernels` give the same results; packed state needs those of oomph.
     pub fn new(settings: &OptimizerSettings, kernels: Kernels) -> Self {
         let rule = match kernels {
             Kernels::Cpu => sgd(settings)
@@ -71,12 +78,13 @@ impl Optimizer {
                 .or_else(|| Some(Arc::new(adam(settings, kernels)?)))
                 .map(Rule::Each),
             Kernels::Gpu => sgd(settings)
-                .map(|rule| Arc::new(rule) as Arc<dyn GroupRule>)
+                .map(|rule| Arc::new(rule) as Arc<dyn GroupedOptimizer>)
                 .or_else(|| Some(Arc::new(adam(settings, kernels)?)))
                 .map(Rule::Together),
             Kernels::Composed => None,
         };
-        Self { rule: rule.unwrap_or_else(|| Rule::Each(composed(settings).into())), states: Named::new() }
+        let rule = rule.unwrap_or_else(|| Rule::Each(composed(settings).into()));
+        Self { rule, states: Named::new(), packed: Packed::new(settings, kernels) }
     }
 
     /// Moves the state of the parameters that `is_own` accepts into an optimizer of the same rule.
@@ -85,18 +93,27 @@ impl Optimizer {
             let (own, rest) =
                 std::mem::take(&mut self.states).into_iter().partition(|(name, _)| is_own(name));
             self.states = rest;
-            Self { rule: self.rule.clone(), states: own }
+            let packed = self.packed.as_mut().map(|packed| packed.split_off(&is_own));
+            Self { rule: self.rule.clone(), states: own, packed }
         })
     }
 
     /// Takes back the state of an optimizer that was [split off](Self::split_off).
     pub(crate) fn join(&mut self, other: Self) {
-        charge(Account::Host, || self.states.extend(other.states));
+        charge(Account::Host, || {
+            self.states.extend(other.states);
+            if let (Some(packed), Some(other)) = (&mut self.packed, other.packed) {
+                packed.join(other);
+            }
+        });
     }
 
     /// Updates every parameter that has a gradient, with learning rate `lr`.
     pub fn step(&mut self, lr: f64, model: &mut Stages, mut gradients: Named<AnyTensor>) {
-        let Self { rule, states } = self;
+        if let Some(packed) = &mut self.packed {
+            packed.step(lr, model, &mut gradients);
+        }
+        let Self { rule, states, .. } = self;
         let rule = match rule {
             Rule::Each(rule) => rule,
             Rule::Together(rule) => {
@@ -105,19 +122,11 @@ impl Optimizer {
                 return charge(Account::Host, step);
             }
         };
-        model.map(&mut |info, parameter| {
-            let Some(gradient) = gradients.remove(info.name) else { return parameter };
-            let _scope = scope(info.name);
-            let before = parameter.device().gradient_checkpointing_strategy();
-            let (rank, tensor) = parameter.inner().into_parts();
+        step_each(states, model, gradients, |parameter, gradient, state| {
+            let (rank, tensor) = parameter.into_parts();
             let (_, gradient) = gradient.into_parts();
-            let state = states.remove(info.name);
             let (tensor, state) = rule.step_dyn(rank, lr, tensor, gradient, state);
-            if let Some(state) = state {
-                // The name is host memory; the state is on the device.
-                states.insert(charge(Account::Host, || info.name.to_owned()), state);
-            }
-            AnyTensor::from_parts(rank, tensor).tracked_as(true, before)
+            (AnyTensor::from_parts(rank, tensor), state)
         });
     }
 
@@ -137,12 +146,15 @@ impl Optimizer {
                 .extend(leaves.scalars.into_iter().map(|(leaf, value)| (leaf, Scalar::from(value))));
             record.ranks.insert(name.clone(), state.rank());
         }
+        if let Some(packed) = &self.packed {
+            packed.record(&mut record)?;
+        }
         Ok(record)
     }
 
     /// Whether the optimizer has state of earlier steps.
     pub fn has_state(&self) -> bool {
-        !self.states.is_empty()
+        !self.states.is_empty() || self.packed.as_ref().is_some_and(|packed| !packed.is_empty())
     }
 
     /// Bytes of the state of the parameters whose names `of` accepts.
@@ -151,9 +163,9 @@ impl Optimizer {
             |leaves: StateSink| leaves.tensors.iter().map(|(_, data)| data.bytes.len() as u64).sum::<u64>();
         let states = self.states.iter().filter(|(name, _)| of(name));
         // One parameter is copied at a time.
-        Bytes::new(charge(Account::Host, || {
-            states.map(|(name, state)| bytes_of(self.leaves(name, state))).sum()
-        }))
+        let wide =
+            charge(Account::Host, || states.map(|(name, state)| bytes_of(self.leaves(name, state))).sum());
+        Bytes::new(wide) + self.packed.as_ref().map_or(Bytes::default(), |packed| packed.state_bytes(&of))
     }
 
     /// The state of a parameter. Burn gives access to state tensors only as copies on the host.
@@ -163,19 +175,23 @@ impl Optimizer {
         leaves
     }
 
-    /// Replaces the state with a recorded one. The state of a parameter is made on the device that `device_of` gives for its
-    /// name, which is the parameter's own.
+    /// Replaces the state with a recorded one. The state of a parameter is made on the device of the parameter in `model`. State
+    /// that was recorded in another format than the settings ask for is converted.
     ///
     /// # Errors
     /// [`RecordError::OptimizerState`] if the state of a parameter is incomplete, or belongs to another optimizer.
     ///
     /// # Panics
     /// Burn panics on a record that [`check_record`] refuses.
-    pub fn restore(
-        &mut self,
-        record: OptimizerRecord,
-        device_of: impl Fn(&str) -> Device,
-    ) -> Result<(), RecordError> {
+    pub fn restore(&mut self, mut record: OptimizerRecord, model: &Stages) -> Result<(), RecordError> {
+        if let Some(packed) = &mut self.packed {
+            packed.restore(&mut record, model)?;
+        }
+        packed::unpack(&mut record);
+        let mut devices = BTreeMap::new();
+        model.visit(&mut |info, parameter| {
+            devices.insert(info.name.to_owned(), parameter.device().inner());
+        });
         let scalars = record.scalars.into_iter().map(|(leaf, value)| (leaf, value.into())).collect();
         let mut source = StateSource::new(scalars);
         for (leaf, tensor) in record.tensors {
@@ -183,12 +199,47 @@ impl Optimizer {
         }
         self.states.clear();
         for (name, rank) in record.ranks {
-            let state = self.rule.of_one().state_unflatten(rank, &name, &mut source, &device_of(&name));
+            let device = devices.get(&name);
+            let state = device
+                .and_then(|device| self.rule.of_one().state_unflatten(rank, &name, &mut source, device));
             let state = state.ok_or(RecordError::OptimizerState { parameter: name.clone() })?;
             self.states.insert(name, state);
         }
         Ok(())
     }
+}
+
+/// Of each stage, whether it has a gradient. Where gradients are released, each step is about few stages, and a walk through all
+/// parameters takes a GPU's host longer than the step.
+fn stages_of(gradients: &Named<AnyTensor>, model: &Stages) -> Vec<bool> {
+    let has_gradient = |stage: &str| {
+        let mut behind = gradients.range::<str, _>((Included(stage), Unbounded)).map(|(name, _)| name);
+        let mut own = std::iter::from_fn(|| behind.next()?.strip_prefix(stage));
+        own.any(|rest| rest.starts_with('.'))
+    };
+    charge(Account::Host, || model.names().map(has_gradient).collect())
+}
+
+/// Updates every parameter that has a gradient by `step`, one after the other. It takes a parameter off the autodiff graph, its
+/// gradient and its state, and gives the new ones. `states` are by parameter name.
+fn step_each<S>(
+    states: &mut Named<S>,
+    model: &mut Stages,
+    mut gradients: Named<AnyTensor>,
+    mut step: impl FnMut(AnyTensor, AnyTensor, Option<S>) -> (AnyTensor, Option<S>),
+) {
+    let stages = stages_of(&gradients, model);
+    model.map_among(|stage| stages[stage], &mut |info, parameter| {
+        let Some(gradient) = gradients.remove(info.name) else { return parameter };
+        let _scope = scope(info.name);
+        let before = parameter.device().gradient_checkpointing_strategy();
+        let (parameter, state) = step(parameter.inner(), gradient, states.remove(info.name));
+        if let Some(state) = state {
+            // The name is host memory; the state is on the device.
+            states.insert(charge(Account::Host, || info.name.to_owned()), state);
+        }
+        parameter.tracked_as(true, before)
+    });
 }
 
 /// SGD by kernels of oomph, if the settings ask for SGD.

@@ -16,7 +16,7 @@ use super::{
     disk::{sync_directory, write_durably},
     listing::step_of,
     manifest::{AVERAGE, FORMAT_VERSION, Manifest, sha256},
-    weight_file::{check, decode, encode, encode_source},
+    weight_file::{check, check_state, decode, decode_state, encode, encode_source, encode_state},
 };
 
 const MODEL: &str = "model.safetensors";
@@ -94,6 +94,7 @@ impl Checkpoint {
             match name {
                 CONFIG => drop(checkpoint.config()?),
                 SOURCE => drop(checkpoint.recorded_source()?),
+                OPTIMIZER => check_state(&checkpoint.read(name)?, &path.join(name))?,
                 tensors => check(&checkpoint.read(tensors)?, &path.join(tensors))?,
             }
         }
@@ -115,7 +116,7 @@ impl Checkpoint {
             write_durably(&path.join(name), bytes)
         };
         put(MODEL, &encode(&state.model, &path.join(MODEL))?)?;
-        put(OPTIMIZER, &encode(&state.optimizer.tensors, &path.join(OPTIMIZER))?)?;
+        put(OPTIMIZER, &encode_state(&state.optimizer, &path.join(OPTIMIZER))?)?;
         if let Some(average) = &state.average {
             put(AVERAGE, &encode(&average.model, &path.join(AVERAGE))?)?;
         }
@@ -265,9 +266,9 @@ impl Checkpoint {
     /// Where a file was damaged after the checkpoint was opened.
     pub fn state(&self) -> Result<TrainState, StateError> {
         let optimizer = OptimizerRecord {
-            tensors: self.tensors(OPTIMIZER)?,
             scalars: self.manifest.optimizer_scalars.clone(),
             ranks: self.manifest.optimizer_ranks.clone(),
+            ..decode_state(&self.read(OPTIMIZER)?, &self.path.join(OPTIMIZER))?
         };
         let Manifest { progress, loss_scale, .. } = self.manifest.clone();
         let carried = match self.has(CARRIED) {

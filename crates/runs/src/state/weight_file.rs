@@ -11,7 +11,7 @@ use oomph_core::files::{Existing, write_beside};
 use oomph_data::SourceRecord;
 use oomph_engine::{
     HostTensor,
-    record::RecordError,
+    record::{OptimizerRecord, RecordError},
     tensor_file::{self, bytes},
 };
 use oomph_model::Named;
@@ -32,6 +32,21 @@ pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Named<HostTensor>, Sta
 /// Checks that [`decode`] reads the file `path`.
 pub(super) fn check(bytes: &[u8], path: &Path) -> Result<(), StateError> {
     tensor_file::check(bytes).map_err(|error| of_file(path, error))
+}
+
+/// Encodes optimizer state. Errors name `path`.
+pub(super) fn encode_state(record: &OptimizerRecord, path: &Path) -> Result<Vec<u8>, StateError> {
+    tensor_file::encode_state(record).map_err(|error| of_file(path, error))
+}
+
+/// Decodes the file `path` of optimizer state.
+pub(super) fn decode_state(bytes: &[u8], path: &Path) -> Result<OptimizerRecord, StateError> {
+    tensor_file::decode_state(bytes).map_err(|error| of_file(path, error))
+}
+
+/// Checks that [`decode_state`] reads the file `path`.
+pub(super) fn check_state(bytes: &[u8], path: &Path) -> Result<(), StateError> {
+    tensor_file::check_state(bytes).map_err(|error| of_file(path, error))
 }
 
 fn of_file(path: &Path, error: RecordError) -> StateError {

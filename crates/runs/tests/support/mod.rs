@@ -26,6 +26,7 @@ pub(crate) fn state(step: usize) -> TrainState {
         },
         model: tensors.clone(),
         optimizer: OptimizerRecord {
+            packed: Named::new(),
             tensors,
             scalars: [
                 ("layer.weight.time".to_owned(), Scalar::Uint(step as u64)),

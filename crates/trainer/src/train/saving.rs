@@ -78,6 +78,8 @@ impl Training<'_> {
         self.check_finite("the parameter", &model)?;
         let optimizer = self.driver.stepper.optimizer.record()?;
         self.check_finite("the optimizer state", &optimizer.tensors)?;
+        let broken = optimizer.packed.iter().find(|(_, packed)| !packed.is_finite());
+        broken.map_or(Ok(()), |(name, _)| Err(self.non_finite("the optimizer state", name)))?;
         let carried = carried_record(&self.carried()?)?;
         self.check_finite("the carried state", &carried)?;
         let (progress, loss_scale) = (self.progress.clone(), self.driver.stepper.loss_scale);
@@ -93,15 +95,18 @@ impl Training<'_> {
     }
 
     fn check_finite(&self, part: &'static str, tensors: &Named<HostTensor>) -> Result<(), TrainError> {
-        let Some(name) = least_broken(tensors) else { return Ok(()) };
-        Err(TrainError::NonFiniteState {
+        least_broken(tensors).map_or(Ok(()), |name| Err(self.non_finite(part, name)))
+    }
+
+    fn non_finite(&self, part: &'static str, name: &str) -> TrainError {
+        TrainError::NonFiniteState {
             step: self.progress.step,
             part,
-            name: name.clone(),
+            name: name.to_owned(),
             lr: self.driver.last_lr,
             checkpoint: self.saves.last.clone(),
             steadier: Steadier::of(&self.session.config),
-        })
+        }
     }
 
     /// The carried state of all replicas; empty without one.
