@@ -5,6 +5,8 @@
     python3 tools/levers.py activations     # bytes per image of ResNet-50 at 224x224, by precision, recompute and lean
     python3 tools/levers.py stages          # peaks and times of recompute, ResNet-18 and an LSTM of 1,024 steps
     python3 tools/levers.py gradients       # gradients kept and released, with and without recompute
+    python3 tools/levers.py state           # optimizer state in 32, 16 and 8 bits: bytes a parameter and times
+    python3 tools/levers.py state-quality PHOTOS TEXT  # its accuracy over three seeds, on digits, photos and text
     python3 tools/levers.py auto            # recompute = "auto" under limits
     python3 tools/levers.py quality [PHOTOS [SEEDS]]  # accuracy on digits and on photos, in fp32, bf16 and fp16
 
@@ -99,6 +101,52 @@ def gradients():
     return table
 
 
+def state():
+    table = Table(f"{COMMAND} state --save", "model", "gradients", "state", ">planned peak", ">peak in use", ">bytes a parameter",
+                  ">step", ">×")
+    lstm = ["--config", "lstm", "--set", "model.hidden=512", "--set", "model.layers=32", "--set", "optimizer.clip_norm=1.0",
+            "--set", "data.source=synthetic", "--set", "data.kind=sequence", "--set", "data.steps=2", "--set", "data.features=64"]
+    for name, config in [("lstm 32 × 512", lstm), ("resnet50 224×224", ["--config", "synthetic-resnet50"])]:
+        rows = compare(*config, "--steps", "12", "--optimizers", "adamw", "--batches", "1", "--gradients", "keep,release",
+                       "--states", "fp32,bf16,int8")
+        parameters = planned_parameters(config)
+        for row in rows:
+            mib = lambda size: f"{size / 2**20:,.0f} MiB"
+            table.add(name, row["gradients"], row["state"], mib(row["planned_peak_bytes"]), mib(row["peak_in_use_bytes"]),
+                      f"{row['peak_in_use_bytes'] / parameters:.2f}", f"{row['step_seconds']:.3f} s",
+                      f"{row['step_seconds'] / rows[0]['step_seconds']:.2f}")
+    return table
+
+
+def planned_parameters(config):
+    """The number of parameters."""
+    command = [OOMPH, "summary", "--json", *config]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["parameters"]
+
+
+def state_quality(photos, text):
+    table = Table(f"{COMMAND} state-quality PHOTOS TEXT --save", "data", "optimizer", "state", "each seed", ">mean",
+                  ">standard error")
+    small = ["--set", "model.width=16", "--set", "model.stem=small", "--set", "train.epochs=3", "--set", "train.batch=64"]
+    photo = ["--config", "resnet-folder", "--set", f"data.path={photos}", *small]
+    language = ["--config", "lstm-lm", "--set", f"data.path={text}", "--set", "train.steps=400", "--set", "model.hidden=192"]
+    adamw, momentum = ["--set", "optimizer.name=adamw"], ["--set", "optimizer.name=sgd", "--set", "optimizer.momentum=0.9"]
+    cases = [("digits", "adamw", ["--config", "resnet", *adamw, "--set", "optimizer.lr=0.003"], "eval_accuracy"),
+             ("digits", "momentum", ["--config", "resnet", *momentum], "eval_accuracy"),
+             ("photos", "adamw", [*photo, *adamw, "--set", "optimizer.lr=0.002"], "eval_accuracy"),
+             ("text", "adamw", [*language, *adamw, "--set", "optimizer.lr=0.004"], "eval_loss")]
+    for name, optimizer, config, figure in cases:
+        for state in ["fp32", "bf16", "int8"]:
+            found = [result([*config, "--set", f"optimizer.state={state}", "--set", f"train.seed={seed}"], figure)
+                     for seed in range(3)]
+            factor, digits = (100, 1) if figure == "eval_accuracy" else (1, 3)
+            found = [factor * value for value in found]
+            error = statistics.stdev(found) / len(found) ** 0.5
+            table.add(name, optimizer, state, ", ".join(f"{value:.{digits}f}" for value in found),
+                      f"{statistics.fmean(found):.{digits + 1}f}", f"{error:.{digits + 1}f}")
+    return table
+
+
 def auto():
     table = Table(f"{COMMAND} auto --save", "model", ">limit", "recompute", ">peak in use", ">step", ">processor time")
     steps = 8
@@ -119,16 +167,21 @@ def auto():
 
 
 def accuracy(arguments):
-    """The held-out accuracy at the end of `oomph train`."""
+    """The held-out accuracy at the end of `oomph train`, in percent."""
+    return 100 * result(arguments, "eval_accuracy")
+
+
+def result(arguments, figure):
+    """A figure of the last evaluation of `oomph train`."""
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
         command = [OOMPH, "train", "--json", *arguments, "--set", f"run.directory={run}"]
         done = subprocess.run(command, capture_output=True, text=True)
         events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        found = [event["eval_accuracy"] for event in events if event.get("eval_accuracy") is not None]
+        found = [event[figure] for event in events if event.get(figure) is not None]
         if not found:
             sys.exit(f"{' '.join(command)}\n{done.stderr}")
-        return 100 * found[-1]
+        return found[-1]
 
 
 def quality(photos=None, seeds="3"):
@@ -146,7 +199,8 @@ def quality(photos=None, seeds="3"):
 
 
 if __name__ == "__main__":
-    commands = {"activations": activations, "stages": stages, "gradients": gradients, "auto": auto, "quality": quality}
+    commands = {"activations": activations, "stages": stages, "gradients": gradients, "state": state, "state-quality": state_quality,
+                "auto": auto, "quality": quality}
     words = [word for word in sys.argv[1:] if word != "--save"]
     if not words or words[0] not in commands:
         sys.exit(__doc__)

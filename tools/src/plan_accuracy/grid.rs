@@ -111,6 +111,26 @@ const RELEASES: [&str; 11] = [
     "gradients = 'release', recompute = 'stages', micro_batch = 3",
 ];
 
+/// Packed optimizer state, with these settings of `[memory]`: alone, and with each other lever.
+const BESIDE_STATE: [&str; 10] = [
+    "",
+    "lean = false",
+    "recompute = 'ops'",
+    "recompute = 'stages'",
+    "precision = 'bf16'",
+    "precision = 'bf16', recompute = 'stages'",
+    "precision = 'fp16'",
+    "micro_batch = 3",
+    "gradients = 'release'",
+    "gradients = 'release', recompute = 'stages'",
+];
+const ADAMW_BF16: &str = "name = 'adamw', state = 'bf16'";
+const ADAMW_INT8: &str = "name = 'adamw', state = 'int8'";
+const MOMENTUM_INT8: &str = "name = 'sgd', momentum = 0.9, state = 'int8'";
+const LION_INT8: &str = "name = 'lion', state = 'int8'";
+const MOMENTUM_BF16: &str = "name = 'sgd', momentum = 0.9, state = 'bf16'";
+const LION_BF16: &str = "name = 'lion', state = 'bf16'";
+
 /// All cases; the quick ones come first in each group.
 pub(crate) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -169,6 +189,19 @@ pub(crate) fn all() -> Vec<Case> {
         cases.push(with(RESNET18, PHOTO, 4, optimizer, RELEASES[0]));
         cases.push(with(LSTM_256, SERIES_64, 4, optimizer, RELEASES[0]));
     }
+    for optimizer in [ADAMW_BF16, ADAMW_INT8] {
+        for memory in BESIDE_STATE {
+            cases.push(with(RESNET18_WIDE, PHOTO, 4, optimizer, memory));
+            cases.push(with(LSTM_256, SERIES_16, 4, optimizer, memory));
+            cases.push(with(TIED, WORDS_35, 10, optimizer, memory));
+        }
+    }
+    for optimizer in [MOMENTUM_BF16, MOMENTUM_INT8, LION_BF16, LION_INT8] {
+        for memory in ["", RELEASES[0]] {
+            cases.push(with(RESNET18, PHOTO, 4, optimizer, memory));
+            cases.push(with(LSTM_256, SERIES_64, 4, optimizer, memory));
+        }
+    }
     cases
 }
 
@@ -215,5 +248,7 @@ pub(crate) fn sample() -> Vec<Case> {
         quick(LSTM_256, SERIES_16, 1, RELEASES[0], MOMENTUM),
         quick(TIED, WORDS_35, 8, RELEASES[10], ADAM),
         quick(OWN, PHOTO, 16, RELEASES[5], SGD),
+        quick(RESNET18, PHOTO, 4, RELEASES[0], ADAMW_INT8),
+        quick(LSTM_256, SERIES_16, 4, "", ADAMW_BF16),
     ]
 }

@@ -1,7 +1,8 @@
 //! The levers: settings that lower memory. To add a lever, add an entry to [`LEVERS`].
 
 use oomph_config::{
-    Change, MicroBatch, OptimizerKind, OptimizerName, Precision, Recompute, sections::memory::Gradients,
+    Change, MicroBatch, OptimizerKind, OptimizerName, Precision, Recompute,
+    sections::{memory::Gradients, optimizer::StateFormat},
 };
 use oomph_core::Split;
 
@@ -30,7 +31,7 @@ pub(super) struct Lever {
 }
 
 /// All levers, in the order in which they are tried and proposed.
-pub(super) const LEVERS: [Lever; 8] = [
+pub(super) const LEVERS: [Lever; 9] = [
     Lever {
         name: "micro-batch",
         keeps_mathematics: true,
@@ -103,6 +104,23 @@ pub(super) const LEVERS: [Lever; 8] = [
         },
     },
     Lever {
+        name: "optimizer state",
+        keeps_mathematics: false,
+        is_for_evaluation: false,
+        changes_batch: false,
+        about: |_| "rounds the optimizer's state; computes in 32 bits",
+        candidates: |session| {
+            let formats = StateFormat::ALL.iter().map(|(_, format)| *format);
+            let shorter = formats.skip_while(|format| *format != session.config.optimizer.state).skip(1);
+            let changes = shorter.map(|format| (Change::State(format), bits(format)));
+            // Not every optimizer has state that can be packed.
+            changes
+                .filter(|(change, _)| session.config.changed(std::slice::from_ref(change)).is_ok())
+                .map(|(change, bits)| of_size(change, bits))
+                .collect()
+        },
+    },
+    Lever {
         name: "optimizer",
         keeps_mathematics: false,
         is_for_evaluation: false,
@@ -139,6 +157,14 @@ pub(super) struct Candidate {
 
 fn of_size(change: Change, size: usize) -> Candidate {
     Candidate { changes: vec![change], size: size as f64 }
+}
+
+fn bits(format: StateFormat) -> usize {
+    match format {
+        StateFormat::Fp32 => 32,
+        StateFormat::Bf16 => 16,
+        StateFormat::Int8 => 8,
+    }
 }
 
 /// The one candidate of a switch, if it is not set yet.

@@ -13,7 +13,7 @@ const LEAST_STEPS: usize = WARMUP + 1;
 
 #[derive(Args, Debug)]
 #[command(
-    group(ArgGroup::new("what").args(["optimizers", "batches", "micro_batches", "precisions", "recompute", "lean", "gradients"]).required(true).multiple(true)),
+    group(ArgGroup::new("what").args(["optimizers", "batches", "micro_batches", "precisions", "recompute", "lean", "gradients", "states"]).required(true).multiple(true)),
     override_usage = "oomph compare [OPTIONS] --optimizers <NAME,…> [CONFIG]\n       oomph compare [OPTIONS] --batches <N,…> [CONFIG]",
     after_help = "\
 Each combination trains in its own process, with the same seed and the same data in the same order.
@@ -51,6 +51,9 @@ pub(crate) struct CompareArguments {
     /// How long gradients stay (`memory.gradients`): keep, release
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(super) gradients: Vec<String>,
+    /// Formats of the optimizer's state (`optimizer.state`): fp32, bf16, int8
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) states: Vec<String>,
     /// Optimizer steps of each training; the first two are not timed
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = count(LEAST_STEPS..))]
     pub(super) steps: u32,

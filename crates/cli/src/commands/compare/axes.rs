@@ -26,7 +26,7 @@ pub(super) struct Axis {
     of: fn(&Config) -> Value,
 }
 
-pub(super) const AXES: [Axis; 7] = [
+pub(super) const AXES: [Axis; 8] = [
     Axis {
         flag: "--optimizers",
         key: "optimizer",
@@ -97,6 +97,15 @@ pub(super) const AXES: [Axis; 7] = [
         typed: |arguments| arguments.gradients.clone(),
         settings: |typed, _| set("memory.gradients", typed),
         of: |config| config.memory.gradients.name().into(),
+    },
+    Axis {
+        flag: "--states",
+        key: "state",
+        heading: "state",
+        is_self_explanatory: false,
+        typed: |arguments| arguments.states.clone(),
+        settings: |typed, _| set("optimizer.state", typed),
+        of: |config| config.optimizer.state.name().into(),
     },
 ];
 

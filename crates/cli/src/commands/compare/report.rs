@@ -52,6 +52,7 @@ impl Report {
                 "recompute" => row.value("recompute") != Some(&"none".into()),
                 "lean" => row.value("lean") != Some(&"true".into()),
                 "gradients" => row.value("gradients") != Some(&"keep".into()),
+                "state" => row.value("state") != Some(&"fp32".into()),
                 _ => true,
             };
             let fixed = AXES.iter().zip(&row.values).zip(varied);
