@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compares planned memory with a real GPU: what the pools reserve and have in use, and what the driver counts. It needs no
 Rust and no toolkit, only a binary that was built with `--features cuda`. The trainings are those of `cargo xtask gpu pages`,
-which simulates the driver; batches beyond 8 GiB are of fp32 alone. `--save` writes docs/tables/gpu-card.json; `cargo xtask docs` shows it.
+which simulates the driver, and small batches with released gradients and packed optimizer state; batches beyond 8 GiB are of
+fp32 alone. `--save` writes docs/tables/gpu-card.json; `cargo xtask docs` shows it.
 
     python3 tools/gpu_card.py target/release/oomph --save
     python3 tools/gpu_card.py target/release/oomph --fill 1 --jobs 5     # only batches for 8 GiB, five at once
@@ -25,20 +26,26 @@ from table import Table
 MODELS = {
     "ResNet-18, 32²": ("""model = { name = 'resnet18', stem = 'small' }
 data = { source = 'synthetic', height = 32, width = 32, SAMPLES }
-optimizer = { name = 'sgd', momentum = 0.9, weight_decay = 5e-4 }""", [1900, 3700, 3800, 5800]),
+optimizer.name = 'sgd'
+optimizer.momentum = 0.9
+optimizer.weight_decay = 5e-4""", [1900, 3700, 3800, 5800, 1900, 1900, 1900]),
     "ResNet-50, 224²": ("""model.name = 'resnet50'
 data = { source = 'synthetic', height = 224, width = 224, classes = 1000, SAMPLES }
-optimizer = { name = 'sgd', momentum = 0.9, weight_decay = 1e-4 }""", [96, 184, 256, 340]),
+optimizer.name = 'sgd'
+optimizer.momentum = 0.9
+optimizer.weight_decay = 1e-4""", [96, 184, 256, 340, 8, 8, 8]),
     "LSTM 64 → 2 × 1024, 128 steps": ("""model = { name = 'lstm', hidden = 1024, layers = 2 }
 data = { source = 'synthetic', kind = 'sequence', steps = 128, features = 64, SAMPLES }
-optimizer.name = 'adamw'""", [1200, 1700, 3200, 4400]),
+optimizer.name = 'adamw'""", [1200, 1700, 3200, 4400, 8, 8, 8]),
     "language model, 2 × 1024, 128 steps": ("""model = { name = 'lstm-lm', hidden = 1024, layers = 2 }
 data = { source = 'synthetic', kind = 'tokens', steps = 128, SAMPLES }
-optimizer.name = 'adam'""", [1100, 1500, 2600, 4000]),
+optimizer.name = 'adam'""", [1100, 1500, 2600, 4000, 8, 8, 8]),
 }
 # Settings, and micro-batches of a batch.
 LEVERS = {"fp32": ("", 1), "bf16": ("memory.precision = 'bf16'", 1), "recompute": ("memory.recompute = 'stages'", 1),
-          "4 micro-batches": ("", 4)}
+          "4 micro-batches": ("", 4), "released gradients": ("memory.gradients = 'release'", 1),
+          "bf16 state": ("optimizer.state = 'bf16'", 1),
+          "int8 state, released": ("optimizer.state = 'int8'\nmemory.gradients = 'release'", 1)}
 
 
 def cells(fills):

@@ -5,6 +5,7 @@
 //! cargo xtask gpu --cards "2xRTX 4090" --report counts.json train --config ddp --devices cuda:0,cuda:1
 //! cargo xtask gpu --faults alloc-fails-at=200 train --config lstm --devices cuda:0
 //! cargo xtask gpu check
+//! cargo xtask gpu --real --oomph target/release/oomph check
 //! cargo xtask gpu steps
 //! cargo xtask gpu pages
 //! ```
@@ -14,7 +15,7 @@
 //! too, apart from what a real card keeps. Kernels are compiled, checked and computed on
 //! the processor; with `--mode count` they are only counted.
 //!
-//! - [`check`] trains on simulated GPUs and on the processor, and compares the losses.
+//! - [`check`] trains on simulated GPUs and on the processor, and compares the losses; with `--real` on the GPU of this machine.
 //! - [`steps`] counts what a step asks of a GPU, and the bytes that its kernels move.
 //! - [`pages`] compares plans with what the driver gives.
 //! - [`find_batch_truth`] compares what `find-batch` finds with the largest batch that trains.
@@ -66,6 +67,14 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     if command == "kernels" {
         return kernels::run(&options, rest);
     }
+    if options.is_real {
+        return match &**command {
+            "check" => check::run_on_card(options.oomph.ok_or("`--real` needs `--oomph PATH`")?, rest),
+            other => {
+                Err(format!("`{other}` needs simulated GPUs; `--real` goes together with `check`").into())
+            }
+        };
+    }
     let setup = Setup::new(options.oomph)?;
     let simulation = setup.with(options.toolkit.unwrap_or(&TOOLKITS[0]))?;
     match &**command {
@@ -88,16 +97,24 @@ struct Options<'a> {
     /// A binary that is built already.
     oomph: Option<&'a str>,
     toolkit: Option<&'static Toolkit>,
+    /// Whether the GPU of this machine computes.
+    is_real: bool,
     command: &'a [String],
 }
 
 impl<'a> Options<'a> {
     fn parse(arguments: &'a [String]) -> Result<Self, Box<dyn Error>> {
-        let mut options = Self { variables: Vec::new(), oomph: None, toolkit: None, command: arguments };
+        let mut options =
+            Self { variables: Vec::new(), oomph: None, toolkit: None, is_real: false, command: arguments };
         while let [name, behind @ ..] = options.command {
             if name == "--" {
                 options.command = behind;
                 break;
+            }
+            if name == "--real" {
+                options.is_real = true;
+                options.command = behind;
+                continue;
             }
             let variable = VARIABLES.iter().find(|(option, _)| option == name);
             if variable.is_none() && !["--oomph", "--toolkit"].contains(&name.as_str()) {

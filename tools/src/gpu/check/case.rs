@@ -87,13 +87,28 @@ pub(crate) const ONE_LONG_STEP: &[&str] = &[
     "optimizer.weight_decay=0",
 ];
 
+/// How a GPU multiplies in fp32.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Products {
+    /// As the processor.
+    Fp32,
+    /// On tensor cores, which round factors to 10 bits of mantissa (TF32). bf16 has 7, so losses and gradients are nearer to those in
+    /// fp32 than the processor's in bf16.
+    Tf32,
+}
+
 /// Runs the cases whose name has one of `words`, or all. `start` begins a command of oomph.
-pub(crate) fn run(cases: &[Case], words: &[String], start: &dyn Fn() -> Command) -> Outcome {
+pub(crate) fn run(
+    cases: &[Case],
+    words: &[String],
+    products: Products,
+    start: &dyn Fn() -> Command,
+) -> Outcome {
     let is_wanted = |case: &&Case| words.is_empty() || words.iter().any(|word| case.name.contains(&**word));
     let mut failed = 0;
     for case in cases.iter().filter(is_wanted) {
         let begin = Instant::now();
-        let outcome = case.difference(start);
+        let outcome = case.difference(products, start);
         let seconds = begin.elapsed().as_secs_f64();
         match outcome {
             Ok(difference) => println!("{}  largest difference {difference:.1e}  {seconds:.0} s", case.name),
@@ -106,9 +121,11 @@ pub(crate) fn run(cases: &[Case], words: &[String], start: &dyn Fn() -> Command)
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+const BF16: &[&str] = &["memory.precision=bf16"];
+
 impl Case {
     /// The largest difference of losses, or the difference of gradients by norm, as a share.
-    fn difference(&self, start: &dyn Fn() -> Command) -> Result<f64, Box<dyn Error>> {
+    fn difference(&self, products: Products, start: &dyn Fn() -> Command) -> Result<f64, Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         fs::write(folder.path().join("case.toml"), self.config)?;
         let losses = |devices: &str, settings: &[&str]| {
@@ -117,7 +134,15 @@ impl Case {
         };
         match self.against {
             Against::Processor(most) => {
-                losses::close(&losses(self.devices, self.settings)?, &losses("cpu", self.settings)?, most)
+                let (found, right) = (losses(self.devices, self.settings)?, losses("cpu", self.settings)?);
+                let limit = match products {
+                    Products::Fp32 => most,
+                    Products::Tf32 => {
+                        let short = losses::shares(&losses("cpu", &[self.settings, BF16].concat())?, &right);
+                        short.into_iter().fold(most, f64::max)
+                    }
+                };
+                losses::close(&found, &right, limit)
             }
             Against::OneCard(most) => {
                 let alone: Vec<&str> =
@@ -132,11 +157,20 @@ impl Case {
                 losses::close(&on_gpu, &wide, 2.0 * largest + more)
             }
             Against::Gradients(most) => {
-                let gradients = |devices: &str| {
-                    self.train(start, folder.path(), devices, self.settings)?;
+                let gradients = |devices: &str, settings: &[&str]| {
+                    self.train(start, folder.path(), devices, settings)?;
                     gradients::of(&folder.path().join("run"))
                 };
-                gradients::close(&gradients(self.devices)?, &gradients("cpu")?, most)
+                let (found, right) =
+                    (gradients(self.devices, self.settings)?, gradients("cpu", self.settings)?);
+                let limit = match products {
+                    Products::Fp32 => most,
+                    Products::Tf32 => {
+                        let short = gradients("cpu", &[self.settings, BF16].concat())?;
+                        gradients::close(&short, &right, f64::INFINITY)?.max(most)
+                    }
+                };
+                gradients::close(&found, &right, limit)
             }
         }
     }

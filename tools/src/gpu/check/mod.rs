@@ -3,15 +3,16 @@
 //! ```text
 //! cargo xtask gpu check            all cases
 //! cargo xtask gpu check lstm bf16  the cases whose name has one of the words
+//! cargo xtask gpu --real --oomph target/release/oomph check   the cases for one GPU, on that of this machine
 //! ```
 
 pub(crate) mod case;
 mod gradients;
 mod losses;
 
-use std::process::Command;
+use std::{fs, process::Command};
 
-use case::{Against, Case, LANGUAGE, LSTM, ONE_LONG_STEP, RESNET, case};
+use case::{Against, Case, LANGUAGE, LSTM, ONE_LONG_STEP, Products, RESNET, case};
 
 use super::Simulation;
 use crate::Outcome;
@@ -19,6 +20,11 @@ use crate::Outcome;
 /// The losses of ResNets differ widely after more steps in 16 bits, on the processor too.
 const FEW_STEPS_FP16: &[&str] = &["memory.precision=fp16", "train.steps=3", "optimizer.lr=1e-3"];
 const FEW_STEPS_BF16: &[&str] = &["memory.precision=bf16", "train.steps=3", "optimizer.lr=1e-3"];
+
+/// Layers that are large enough for packed state.
+const WIDE_INT8: &[&str] = &["model.hidden=48", "train.steps=6", "optimizer.state=int8"];
+const WIDE_BF16: &[&str] =
+    &["model.hidden=48", "train.steps=6", "optimizer.name=lion", "optimizer.state=bf16"];
 
 /// A training on two cards, whose losses are those of one.
 const fn two_cards(name: &'static str, config: &'static str, settings: &'static [&'static str]) -> Case {
@@ -36,7 +42,7 @@ const fn gradients(name: &'static str, config: &'static str) -> Case {
     case(name, config, "T4", ONE_LONG_STEP, Against::Gradients(1e-3))
 }
 
-const CASES: [Case; 23] = [
+const CASES: [Case; 27] = [
     case("resnet fp32", RESNET, "T4", &[], Against::Processor(1e-3)),
     case("lstm fp32", LSTM, "T4", &[], Against::Processor(1e-3)),
     case("language model fp32", LANGUAGE, "T4", &[], Against::Processor(1e-3)),
@@ -55,6 +61,16 @@ const CASES: [Case; 23] = [
     ),
     case("lstm Burn's layers", LSTM, "T4", &["memory.lean=false", "train.steps=3"], Against::Processor(1e-3)),
     case("resnet released", RESNET, "T4", &["memory.gradients=release"], Against::Processor(1e-3)),
+    case(
+        "resnet int8 state",
+        RESNET,
+        "T4",
+        &["optimizer.state=int8", "memory.gradients=release"],
+        Against::Processor(1e-3),
+    ),
+    case("resnet bf16 state", RESNET, "T4", &["optimizer.state=bf16"], Against::Processor(1e-3)),
+    case("lstm int8 state", LSTM, "T4", WIDE_INT8, Against::Processor(2e-3)),
+    case("lstm bf16 state", LSTM, "T4", WIDE_BF16, Against::Processor(1e-3)),
     two_cards(
         "lstm ddp released",
         LSTM,
@@ -84,5 +100,15 @@ const CASES: [Case; 23] = [
 /// Runs the cases whose name has one of `words`, or all.
 pub(super) fn run(simulation: &Simulation, words: &[String]) -> Outcome {
     let start = || -> Command { simulation.command(&simulation.setup.folder.join("cache")) };
-    case::run(&CASES, words, &start)
+    case::run(&CASES, words, Products::Fp32, &start)
+}
+
+/// Runs the cases for one GPU on that of this machine.
+pub(super) fn run_on_card(oomph: &str, words: &[String]) -> Outcome {
+    let oomph = fs::canonicalize(oomph)?;
+    let mut cases = CASES;
+    let of_one = cases.iter().filter(|case| case.devices == "cuda:0").count();
+    // Stable: the cases stay in their order.
+    cases.sort_by_key(|case| case.devices != "cuda:0");
+    case::run(&cases[..of_one], words, Products::Tf32, &|| Command::new(&oomph))
 }
