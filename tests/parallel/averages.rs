@@ -2,8 +2,8 @@
 
 use crate::support::{LSTM, RESNET, Runs};
 
-/// Sums over samples are made in another order; 20 steps carry that on.
-const TOLERANCE: f64 = 1e-5;
+/// Sums over samples are made in another order; 20 steps carry that on. The most seen was 1.7e-5, with AVX-512.
+const TOLERANCE: f64 = 3e-5;
 
 const AVERAGED: &str = "train.ema = 0.9\n";
 

@@ -37,8 +37,9 @@ fn packed_state_goes_together_with_released_gradients_and_parts_of_a_model() {
             let chosen = packed(rule, format);
             let plain = runs.trained(&name("plain"), 10, &chosen);
             assert_ne!(plain.tensors, wide.tensors, "{rule} {format}: the state is rounded");
-            // The first steps of Adam and Lion have the size of the learning rate, whatever the gradient.
-            plain.check(&wide, 0.05, &format!("{rule} {format} beside 32 bits"));
+            // Not the weights: a rounded moment may change the sign of a step of Lion.
+            let [one, other] = [plain.eval_loss, wide.eval_loss];
+            assert!((one / other - 1.0).abs() < 0.05, "{rule} {format}: a loss of {one}, not {other}");
             for (what, lever) in [
                 ("released", "memory.gradients = 'release'\n"),
                 ("recompute", "memory.recompute = 'stages'\nmemory.gradients = 'release'\n"),
@@ -92,7 +93,7 @@ fn a_resumed_training_converts_its_state() {
         for format in ["int8", "bf16", "int8", "fp32"] {
             let before = state(&runs, name);
             steps += 1;
-            runs.resumed(name, steps, &packed(rule, format));
+            runs.resumed_with(name, steps, &packed(rule, format));
             let after = state(&runs, name);
             assert_eq!(after.packed.is_empty(), format == "fp32", "{rule} {format}");
             assert_eq!(after.ranks, before.ranks, "{rule} {format}: no state is lost");

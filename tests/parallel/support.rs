@@ -74,8 +74,11 @@ impl Runs {
     }
 
     pub(crate) fn try_train(&self, name: &str, more: &str, resume: bool) -> Result<Done, TrainError> {
+        self.train_from(name, more, if resume { Resume::Latest } else { Resume::No })
+    }
+
+    fn train_from(&self, name: &str, more: &str, resume: Resume) -> Result<Done, TrainError> {
         let session = self.session(name, more);
-        let resume = if resume { Resume::Latest } else { Resume::No };
         let options = TrainOptions { resume, ..TrainOptions::default() };
         train(&session, &options, &mut Quiet, &Stop::new())
     }
@@ -84,6 +87,14 @@ impl Runs {
     pub(crate) fn trained(&self, name: &str, steps: usize, more: &str) -> State {
         let more = format!("train.steps = {steps}\n{more}");
         self.try_train(name, &more, false).unwrap_or_else(|error| panic!("{name}: {error}"));
+        State::of(&self.path(name))
+    }
+
+    /// As [`resumed`](Self::resumed), of a run that is named, so that its settings may change.
+    pub(crate) fn resumed_with(&self, name: &str, steps: usize, more: &str) -> State {
+        let more = format!("train.steps = {steps}\n{more}");
+        let trained = self.train_from(name, &more, Resume::From(self.path(name)));
+        trained.unwrap_or_else(|error| panic!("{name}: {error}"));
         State::of(&self.path(name))
     }
 
