@@ -91,6 +91,8 @@ pub struct Planned {
     peak: BTreeMap<Category, u64>,
     /// Bytes of optimizer state per parameter.
     pub state_bytes_per_parameter: f64,
+    /// Seconds of a step, if the speed of the device is known.
+    pub step_seconds: Option<f64>,
 }
 
 impl Planned {
@@ -102,6 +104,7 @@ impl Planned {
             limit_bytes: session.limit_bytes,
             peak: step.peak.iter().map(|(category, bytes)| (category, bytes.get())).collect(),
             state_bytes_per_parameter: step.state_bytes_per_parameter(),
+            step_seconds: step.step_seconds,
         }
     }
 
