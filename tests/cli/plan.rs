@@ -166,7 +166,9 @@ fn what_cannot_be_planned_is_refused() {
 /// A calibration in which everything takes its bytes and its arithmetic at the same rate.
 fn calibration(seconds: f64) -> String {
     let sample = |kind: &str, arithmetic: f64| {
-        format!("{{\"kind\":\"{kind}\",\"sizes\":[1],\"arithmetic\":{arithmetic},\"bytes\":1,\"mapped\":0,\"seconds\":{seconds:e}}}")
+        format!(
+            "{{\"kind\":\"{kind}\",\"sizes\":[1],\"arithmetic\":{arithmetic},\"bytes\":1,\"mapped\":0,\"seconds\":{seconds:e}}}"
+        )
     };
     format!(
         "{{\"format\":1,\"machine\":{{\"processor\":\"none\",\"threads\":1,\"version\":\"0\"}},\"overhead_seconds\":1e-12,\
@@ -198,5 +200,9 @@ fn a_plan_has_times_where_a_calibration_says_how_fast_the_cpu_is() {
     fs::write(folder.at("slow.json"), "{}").unwrap();
     let refused = folder.oomph(&[&plain[..], &["--set", "device.calibration=slow.json"]].concat());
     let message = "`slow.json` is not a calibration of this version of oomph: missing field `format`";
-    assert!(refused.stderr.contains(message) && refused.stderr.contains("hint: `oomph calibrate`"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains(message) && refused.stderr.contains("hint: `oomph calibrate`"),
+        "{}",
+        refused.stderr
+    );
 }

@@ -11,7 +11,7 @@ use oomph_core::{
 use oomph_plan::time::{Measured, Sample, Work};
 use serde::{Deserialize, Serialize};
 
-use crate::Machine;
+use crate::MachineKey;
 
 /// The version of the file.
 const FORMAT: u32 = 1;
@@ -23,7 +23,7 @@ const FOLDER: &str = "calibrations";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     /// The machine.
-    pub machine: Machine,
+    pub machine: MachineKey,
     /// Seconds of an operation that does nothing.
     pub overhead_seconds: f64,
     /// Measured kernels.
@@ -74,7 +74,7 @@ pub fn reference() -> &'static Calibration {
 #[serde(deny_unknown_fields)]
 struct Stored {
     format: u32,
-    machine: Machine,
+    machine: MachineKey,
     overhead_seconds: f64,
     samples: Vec<StoredSample>,
 }
@@ -97,12 +97,12 @@ impl Calibration {
     }
 
     /// The file of a machine's calibration in a cache.
-    pub fn path(cache: &Path, machine: &Machine) -> PathBuf {
+    pub fn path(cache: &Path, machine: &MachineKey) -> PathBuf {
         cache.join(FOLDER).join(machine.file_name())
     }
 
     /// The calibration of a machine in a cache. `None` if there is none, or if it is of another machine or version.
-    pub fn of(cache: &Path, machine: &Machine) -> Option<Self> {
+    pub fn of(cache: &Path, machine: &MachineKey) -> Option<Self> {
         // What is damaged is measured again.
         Self::read(&Self::path(cache, machine)).ok().filter(|found| found.machine == *machine)
     }
@@ -163,7 +163,11 @@ impl Calibration {
                 && is_positive(bytes)
                 && is_positive(seconds);
             let work = Work { kind, sizes, arithmetic, bytes, mapped };
-            if is_valid { Ok(Sample { work, seconds }) } else { Err(format!("a sample of `{}` is not positive", work.kind)) }
+            if is_valid {
+                Ok(Sample { work, seconds })
+            } else {
+                Err(format!("a sample of `{}` is not positive", work.kind))
+            }
         };
         Ok(Self {
             machine: stored.machine,
@@ -184,8 +188,9 @@ mod tests {
     use super::*;
 
     fn calibration() -> Calibration {
-        let machine = Machine { processor: "a processor".into(), threads: 2, version: "1".into() };
-        let work = Work { kind: "add".into(), sizes: vec![4096.0], arithmetic: 0.0, bytes: 4096.0, mapped: 0.0 };
+        let machine = MachineKey { processor: "a processor".into(), threads: 2, version: "1".into() };
+        let work =
+            Work { kind: "add".into(), sizes: vec![4096.0], arithmetic: 0.0, bytes: 4096.0, mapped: 0.0 };
         Calibration { machine, overhead_seconds: 1e-6, samples: vec![Sample { work, seconds: 2.5e-6 }] }
     }
 
@@ -195,9 +200,12 @@ mod tests {
         let written = calibration();
         written.write(&Calibration::path(cache.path(), &written.machine)).unwrap();
         assert_eq!(Calibration::of(cache.path(), &written.machine), Some(written.clone()));
-        let more_threads = Machine { threads: 3, ..written.machine.clone() };
-        let later = Machine { version: "2".into(), ..written.machine.clone() };
-        assert_eq!([more_threads, later].map(|machine| Calibration::of(cache.path(), &machine)), [None, None]);
+        let more_threads = MachineKey { threads: 3, ..written.machine.clone() };
+        let later = MachineKey { version: "2".into(), ..written.machine.clone() };
+        assert_eq!(
+            [more_threads, later].map(|machine| Calibration::of(cache.path(), &machine)),
+            [None, None]
+        );
         let left: Vec<_> = fs::read_dir(cache.path().join(FOLDER)).unwrap().collect();
         assert_eq!(left.len(), 1);
     }

@@ -2,14 +2,14 @@
 //! training takes.
 //!
 //! - [`measure`]: times kernels of each kind at some sizes, through the functions that a training calls.
-//! - [`Calibration`]: the times, in a file of the user's cache that belongs to one [`Machine`].
+//! - [`Calibration`]: the times, in a file of the user's cache that belongs to one [`MachineKey`].
 //! - [`reference`]: the calibration of another machine, for ratios of times where this one is not measured yet.
 //!
 //! ```
-//! use oomph_calibration::{Machine, reference};
+//! use oomph_calibration::{MachineKey, reference};
 //!
 //! assert!(reference().samples.len() > 100);
-//! assert!(Machine::here(2).file_name().ends_with("-2-threads.json"));
+//! assert!(MachineKey::here(2).file_name().ends_with("-2-threads.json"));
 //! ```
 //!
 //! It plans nothing: `oomph-plan` estimates the time of recorded operations.
@@ -21,5 +21,5 @@ mod probe;
 mod probes;
 
 pub use file::{Calibration, CalibrationError, reference};
-pub use machine::Machine;
+pub use machine::MachineKey;
 pub use measure::measure;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What a calibration belongs to: another processor, another number of threads or other kernels are as fast as something
 /// else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MachineKey {
     /// The processor, as the system names it.
     pub processor: String,
     /// Compute threads.
@@ -15,7 +15,7 @@ pub struct Machine {
     pub version: String,
 }
 
-impl Machine {
+impl MachineKey {
     /// This machine with `threads` compute threads.
     pub fn here(threads: usize) -> Self {
         let cpuinfo = read_text("/proc/cpuinfo".as_ref()).unwrap_or_default();
@@ -26,15 +26,14 @@ impl Machine {
     /// The name of the file of a calibration: `intel-r-xeon-r-processor-6-207-2-2-threads.json`.
     pub fn file_name(&self) -> String {
         let words = self.processor.split(|letter: char| !letter.is_ascii_alphanumeric());
-        let words: Vec<String> =
-            words.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect();
+        let words: Vec<String> = words.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect();
         let name: String = words.join("-").chars().take(100).collect();
         format!("{name}-{}-threads.json", self.threads)
     }
 }
 
 /// `Intel(R) Xeon(R) Processor, 2 threads`.
-impl fmt::Display for Machine {
+impl fmt::Display for MachineKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let threads = if self.threads == 1 { "thread" } else { "threads" };
         write!(f, "{}, {} {threads}", self.processor, self.threads)
@@ -69,7 +68,7 @@ mod tests {
     #[test]
     fn a_file_is_named_after_its_machine() {
         let machine =
-            Machine { processor: "AMD/EPYC (2) ../x".into(), threads: 8, version: String::new() };
+            MachineKey { processor: "AMD/EPYC (2) ../x".into(), threads: 8, version: String::new() };
         assert_eq!(machine.file_name(), "amd-epyc-2-x-8-threads.json");
     }
 }

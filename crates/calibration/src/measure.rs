@@ -2,11 +2,11 @@ use std::time::Instant;
 
 use burn::tensor::{Device, Tensor};
 
-use crate::{Calibration, Machine, probe::Clock, probes};
+use crate::{Calibration, MachineKey, probe::Clock, probes};
 
 /// Measures the kernels of this machine on the running compute threads. `observe` gets how many kernels of all are
 /// measured. Nothing is written.
-pub fn measure(machine: Machine, mut observe: impl FnMut(usize, usize)) -> Calibration {
+pub fn measure(machine: MachineKey, mut observe: impl FnMut(usize, usize)) -> Calibration {
     let probes = probes::all();
     let mut clock = Clock::new();
     let mut samples = Vec::with_capacity(probes.len());

@@ -24,13 +24,13 @@ pub(crate) struct Probe {
 const FORGOTTEN: usize = 32 << 20;
 
 /// Between two kernels a training keeps its books for about so long, and the other threads fall asleep.
-const GAP: Duration = Duration::from_micros(30);
+const GAP: Duration = Duration::from_micros(150);
 
 /// A kernel is timed at least so often …
 const LEAST_TIMES: usize = 3;
 /// … and up to so often, as long as all times together are shorter than this.
 const MOST_TIMES: usize = 9;
-const MOST_SECONDS: f64 = 0.012;
+const MOST_SECONDS: f64 = 0.009;
 
 /// Times probes on the CPU.
 pub(crate) struct Clock {
@@ -39,11 +39,11 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        let flush = std::env::var("OOMPH_FLUSH").ok().and_then(|v| v.parse::<usize>().ok()).map_or(FORGOTTEN, |mib| mib << 20);
-        Self { forgotten: vec![1; flush / size_of::<u64>()] }
+        Self { forgotten: vec![1; FORGOTTEN / size_of::<u64>()] }
     }
 
-    /// The work of a probe, and the median of its times. `None` if the probe has no operation of its kind.
+    /// The work of a probe, and the lower quartile of its times: other programs only make a time longer. `None` if the probe
+    /// has no operation of its kind.
     pub(crate) fn time(&mut self, probe: &Probe) -> Option<Sample> {
         let work = recorded(probe)?;
         let mut prepare = (probe.on)(&Device::flex());
@@ -60,7 +60,7 @@ impl Clock {
             seconds.push(begun.elapsed().as_secs_f64());
         }
         seconds.sort_by(f64::total_cmp);
-        Some(Sample { work, seconds: seconds[seconds.len() / 2] })
+        Some(Sample { work, seconds: seconds[seconds.len() / 4] })
     }
 
     /// Leaves caches and threads as a training does between two kernels.
@@ -68,9 +68,8 @@ impl Clock {
         self.forgotten.par_chunks_mut(1 << 13).for_each(|part| {
             part.iter_mut().step_by(LINE).for_each(|word| *word = word.wrapping_add(1));
         });
-        let gap = std::env::var("OOMPH_GAP").ok().and_then(|v| v.parse::<u64>().ok()).map_or(GAP, Duration::from_micros);
         let begun = Instant::now();
-        while begun.elapsed() < gap {
+        while begun.elapsed() < GAP {
             std::hint::spin_loop();
         }
     }

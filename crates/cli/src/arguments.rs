@@ -3,12 +3,12 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    calibrate::CalibrateArguments, compare::CompareArguments, completions::CompletionsArguments, config::ShowConfigArguments,
-    data::DataArguments, devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments,
-    export::ExportArguments, find_batch::FindBatchArguments, find_lr::FindLrArguments, init::InitArguments,
-    monitor::MonitorArguments, plan::PlanArguments, predict::PredictArguments, profile::ProfileArguments,
-    runs::RunsArguments, summary::SummaryArguments, train::TrainArguments, tune::TuneArguments,
-    verify_gpu::VerifyGpuArguments,
+    calibrate::CalibrateArguments, compare::CompareArguments, completions::CompletionsArguments,
+    config::ShowConfigArguments, data::DataArguments, devices::DevicesArguments, doctor::DoctorArguments,
+    evaluate::EvaluateArguments, export::ExportArguments, find_batch::FindBatchArguments,
+    find_lr::FindLrArguments, init::InitArguments, monitor::MonitorArguments, plan::PlanArguments,
+    predict::PredictArguments, profile::ProfileArguments, runs::RunsArguments, summary::SummaryArguments,
+    train::TrainArguments, tune::TuneArguments, verify_gpu::VerifyGpuArguments,
 };
 
 /// The command line.

@@ -26,7 +26,8 @@ impl Case {
     /// The configuration of a group with this case.
     pub(super) fn config(&self, group: &str) -> String {
         // The optimizer of the group makes place for that of the case.
-        let is_kept = |line: &&str| !self.setting.starts_with("optimizer") || !line.trim().starts_with("optimizer");
+        let is_kept =
+            |line: &&str| !self.setting.starts_with("optimizer") || !line.trim().starts_with("optimizer");
         let lines: Vec<&str> = group.lines().filter(is_kept).collect();
         format!("{}\n{}\ntrain.batch = {}\n", lines.join("\n"), self.setting, self.batch)
     }

@@ -51,7 +51,9 @@ impl PlannedTime {
     fn seconds_of(&self, steps: usize, session: &Session) -> f64 {
         let evaluations = match session.config.train.eval_every {
             Interval::Never => 0,
-            Interval::Epochs(epochs) => steps.div_ceil(epochs.saturating_mul(steps_per_epoch(session)).max(1)),
+            Interval::Epochs(epochs) => {
+                steps.div_ceil(epochs.saturating_mul(steps_per_epoch(session)).max(1))
+            }
             Interval::Steps(every) => steps.div_ceil(every.max(1)),
             // One at the end; the clock decides how many come before.
             Interval::Minutes(_) => 1,

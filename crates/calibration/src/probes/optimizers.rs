@@ -25,7 +25,8 @@ fn sgd(size: usize) -> Probe {
     probe("sgd", move |device| {
         let tensors = tensors(size, device);
         move || -> Ready {
-            let [parameter, gradient, velocity, _] = tensors.each_ref().map(|one| AnyTensor::from(copied(one)));
+            let [parameter, gradient, velocity, _] =
+                tensors.each_ref().map(|one| AnyTensor::from(copied(one)));
             let tensors = SgdTensors { parameter, gradient, velocity: Some(velocity) };
             Box::new(move || drop(SGD.apply(tensors)))
         }

@@ -25,7 +25,8 @@ const PRODUCTS: [[usize; 3]; 13] = [
 const LOSSES: [[usize; 2]; 6] = [[16, 10], [64, 10], [512, 10], [32, 1000], [2048, 100], [700, 8000]];
 
 pub(super) fn probes() -> Vec<Probe> {
-    let products = PRODUCTS.into_iter().flat_map(|sizes| TRANSPOSED.map(|transposed| product(sizes, transposed)));
+    let products =
+        PRODUCTS.into_iter().flat_map(|sizes| TRANSPOSED.map(|transposed| product(sizes, transposed)));
     products.chain(LOSSES.into_iter().flat_map(losses)).collect()
 }
 
@@ -51,7 +52,8 @@ fn product([rows, columns, inner]: [usize; 3], transposed: [bool; 2]) -> Probe {
 }
 
 fn losses([rows, classes]: [usize; 2]) -> [Probe; 2] {
-    let tensors = move |device: &Device| (full([rows, classes], device), Tensor::<1, Int>::zeros([rows], device));
+    let tensors =
+        move |device: &Device| (full([rows, classes], device), Tensor::<1, Int>::zeros([rows], device));
     [
         probe("cross_entropy", move |device| {
             let (logits, targets) = tensors(device);

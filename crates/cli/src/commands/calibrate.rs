@@ -3,7 +3,7 @@
 use std::{num::NonZeroUsize, path::PathBuf, time::Instant};
 
 use clap::Args;
-use oomph_calibration::{Calibration, Machine};
+use oomph_calibration::{Calibration, MachineKey};
 use oomph_plan::time::Work;
 use oomph_trainer::{SessionError, cache_dir};
 use serde::Serialize;
@@ -38,7 +38,7 @@ pub(crate) struct CalibrateArguments {
 /// What was measured, as JSON.
 #[derive(Serialize)]
 struct Report {
-    machine: Machine,
+    machine: MachineKey,
     seconds: f64,
     written: Vec<PathBuf>,
     /// The best rate of each kind of kernel, and its unit.
@@ -55,7 +55,7 @@ struct Rate {
 pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Exit, CliError> {
     arguments.overwrite.check(&arguments.out)?;
     let threads = oomph_memory::compute_threads(arguments.threads).map_err(SessionError::from)?;
-    let machine = Machine::here(threads);
+    let machine = MachineKey::here(threads);
     let notices = Notices::default();
     if !arguments.json {
         notices.line(format!("measuring {machine}; other programs should rest for these seconds"));
@@ -66,7 +66,8 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Exit, CliError> {
     let own = Calibration::path(&cache_dir(), &calibration.machine);
     let written: Vec<PathBuf> = std::iter::once(own).chain(arguments.out.clone()).collect();
     written.iter().try_for_each(|path| calibration.write(path)).map_err(SessionError::from)?;
-    let report = Report { machine: calibration.machine.clone(), seconds, written, rates: rates(&calibration) };
+    let report =
+        Report { machine: calibration.machine.clone(), seconds, written, rates: rates(&calibration) };
     output::show(arguments.json, &report, || text(&report))
 }
 
@@ -95,6 +96,7 @@ fn text(report: &Report) -> String {
     for Rate { kernels, rate, unit } in &report.rates {
         table.row([(*kernels).to_owned(), format!("{:.0} G{unit}", rate / 1e9)]);
     }
-    let paths = report.written.iter().map(|path| format!("written to {}\n", oomph_core::printable(path.display())));
+    let paths =
+        report.written.iter().map(|path| format!("written to {}\n", oomph_core::printable(path.display())));
     format!("{table}\nmeasured in {}\n{}", elapsed(report.seconds), paths.collect::<String>())
 }

@@ -183,6 +183,7 @@ mod tests {
             limit_bytes: Some(Bytes::mib(1)),
             peak: [(Category::Parameters, 40), (Category::OptimizerState, u64::MAX / 2)].into(),
             state_bytes_per_parameter: 8.0,
+            step_seconds: Some(0.5),
         };
         let line = serde_json::to_string(&Message::Planned(sent.clone())).unwrap();
         assert!(line.contains(r#""event":"planned""#) && line.contains(r#""optimizer_state""#), "{line}");

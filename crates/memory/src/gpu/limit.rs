@@ -64,7 +64,9 @@ impl GpuMemory {
     /// If it is neither.
     pub fn parse(text: &str) -> Result<Self, GpuMemoryError> {
         let gpu = match find(text) {
-            Ok(gpu) => return Ok(Self { name: Some(gpu.name), limit_bytes: gpu.usable_bytes(), peak: gpu.peak }),
+            Ok(gpu) => {
+                return Ok(Self { name: Some(gpu.name), limit_bytes: gpu.usable_bytes(), peak: gpu.peak });
+            }
             Err(error) => error,
         };
         let starts_with_digit = text.trim().starts_with(|c: char| c.is_ascii_digit());

@@ -106,7 +106,7 @@ mod tests {
         seen.take()[0]
     }
 
-    /// A step of two micro-batches: a forward and a backward operation in the first, one more in the second, and two of the
+    /// A step of two micro-batches: a forward and a backward operation in the first; an upload and one more in the second; two of the
     /// optimizer. Operations 10, 20 … mark moments.
     fn recording() -> Recording {
         let notes = [
@@ -120,7 +120,7 @@ mod tests {
             (70, Noted::Point(point(Phase::Step))),
             (80, Noted::End),
         ];
-        let operations = [5, 10, 20, 21, 30, 31, 40, 50, 51, 60, 61, 62, 70, 71, 72, 80, 81];
+        let operations = [5, 10, 20, 21, 30, 31, 40, 41, 50, 51, 60, 61, 62, 70, 71, 72, 80, 81];
         Recording {
             operations: operations.map(add).to_vec(),
             notes: notes.map(|(at, what)| Note { at, what }).to_vec(),
@@ -136,7 +136,7 @@ mod tests {
         let samples = [Sample { work: Work::of(&add(3)).unwrap(), seconds: 1.0 }];
         let speeds = Speeds::Measured(Measured::new(&samples, 1e-9));
         let seconds = |count| step.seconds(&speeds, count).round();
-        // 2 and 3 operations, and 2 of the optimizer.
-        assert_eq!([2, 4].map(seconds), [7.0, 13.0]);
+        // 2 and 4 operations, and 2 of the optimizer.
+        assert_eq!([2, 4].map(seconds), [8.0, 16.0]);
     }
 }

@@ -1,5 +1,8 @@
 use burn_backend::DType;
-use burn_ir::{BaseOperationIr as Base, CustomOpIr, FloatOperationIr, ModuleOperationIr as Module, NumericOperationIr, OperationIr, ScalarIr, TensorIr, TensorStatus};
+use burn_ir::{
+    BaseOperationIr as Base, CustomOpIr, FloatOperationIr, ModuleOperationIr as Module, NumericOperationIr,
+    OperationIr, ScalarIr, TensorIr, TensorStatus,
+};
 
 use crate::{allocator_sim::element_bytes, layout::is_view, operation::operation_name};
 
@@ -33,13 +36,19 @@ impl Work {
             }
             OperationIr::Drop(_) => None,
             // With it oomph records a copy that is made of parts of larger storage alone.
-            OperationIr::NumericFloat(_, NumericOperationIr::MulScalar(op)) if op.rhs.elem::<f64>() == 1.0 => None,
+            OperationIr::NumericFloat(_, NumericOperationIr::MulScalar(op))
+                if op.rhs.elem::<f64>() == 1.0 =>
+            {
+                None
+            }
             OperationIr::BaseFloat(Base::SliceAssign(op)) => {
                 let is_alone = op.tensor.status == TensorStatus::ReadWrite;
                 let whole = if is_alone { 0.0 } else { bytes(&op.tensor) };
                 Some(by_bytes(operation, 2.0 * (bytes(&op.value) + whole)))
             }
-            OperationIr::Float(_, FloatOperationIr::Matmul(op)) => Some(product(operation, &op.out, last(&op.lhs))),
+            OperationIr::Float(_, FloatOperationIr::Matmul(op)) => {
+                Some(product(operation, &op.out, last(&op.lhs)))
+            }
             OperationIr::Module(module) => Some(of_module(operation, module)),
             OperationIr::Custom(op) => Some(of_own_kernel(operation, op)),
             _ => Some(by_bytes(operation, bytes_of(operation))),
@@ -96,7 +105,11 @@ fn of_own_kernel(operation: &OperationIr, op: &CustomOpIr) -> Work {
             let rows = inputs.get(sums.len()).map_or(0, |rows| dim(rows, 0) * dim(rows, 1));
             let matrices = || sums.iter().filter(|sum| sum.shape.rank() == 2);
             let columns = matrices().map(last).sum();
-            products(operation, [matrices().map(|sum| dim(sum, 0)).max().unwrap_or(0), columns, rows], traffic_of_run(op))
+            products(
+                operation,
+                [matrices().map(|sum| dim(sum, 0)).max().unwrap_or(0), columns, rows],
+                traffic_of_run(op),
+            )
         }
         ("channel_moments" | "normalise" | "normalise_backward" | "rectify_backward", [images, ..], _) => {
             over_channels(operation, images)
@@ -142,7 +155,12 @@ fn convolution(name: &str, operation: &OperationIr, [input, weight, output]: [&T
 }
 
 /// Steps of an LSTM: rows of the batch, steps and units, and features of an input that is multiplied too.
-fn recurrent(operation: &OperationIr, op: &CustomOpIr, [rows, steps, units]: [usize; 3], features: usize) -> Work {
+fn recurrent(
+    operation: &OperationIr,
+    op: &CustomOpIr,
+    [rows, steps, units]: [usize; 3],
+    features: usize,
+) -> Work {
     let arithmetic = 2.0 * (rows * steps) as f64 * (4 * units) as f64 * (features + units) as f64;
     let sizes = numbers([rows, steps, units, features.max(1)]);
     let kind = kind(&op.id, operation);
@@ -170,7 +188,13 @@ fn traffic_of_run(op: &CustomOpIr) -> f64 {
 
 fn by_bytes(operation: &OperationIr, bytes: f64) -> Work {
     let kind = kind(group(&operation_name(operation)), operation);
-    Work { kind, sizes: vec![bytes.max(1.0)], arithmetic: 0.0, bytes: bytes.max(1.0), mapped: mapped(operation) }
+    Work {
+        kind,
+        sizes: vec![bytes.max(1.0)],
+        arithmetic: 0.0,
+        bytes: bytes.max(1.0),
+        mapped: mapped(operation),
+    }
 }
 
 /// The operation that stands for those which take as long.
@@ -197,7 +221,7 @@ fn mapped(operation: &OperationIr) -> f64 {
         place.map(|place| unread.remove(place)).is_none()
     };
     let large = operation.outputs().filter(|output| bytes(output) >= MAPPED_FROM);
-    large.filter(|output| is_new(output)).map(bytes).sum()
+    large.filter(|output| is_new(output)).map(bytes).fold(0.0, |sum, bytes| sum + bytes)
 }
 
 /// Whether an operation may overwrite an operand.
@@ -249,6 +273,8 @@ fn numbers<const N: usize>(sizes: [usize; N]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use burn_backend::Shape;
     use burn_ir::{BinaryOpIr, MatmulOpIr, ScalarOpIr, ShapeOpIr, TensorId};
 
@@ -266,11 +292,11 @@ mod tests {
     fn a_convolution_has_the_same_arithmetic_in_each_direction() {
         let [images, gradient, weight] =
             [tensor(1, &[32, 64, 32, 32]), tensor(2, &[32, 128, 16, 16]), tensor(3, &[128, 64, 3, 3])];
-        let forward = own("conv2d", &[images.clone(), weight.clone()], &[gradient.clone()]);
+        let forward = own("conv2d", &[images.clone(), weight.clone()], from_ref(&gradient));
         assert_eq!(forward.kind, "conv2d 3x3 strided");
         assert_eq!(forward.sizes, [64.0, 128.0, 256.0, 32.0]);
         assert_eq!(forward.arithmetic, 2.0 * (32 * 128 * 16 * 16) as f64 * (64 * 9) as f64);
-        let input = own("conv2d_input_backward", &[gradient.clone(), weight.clone()], &[images.clone()]);
+        let input = own("conv2d_input_backward", &[gradient.clone(), weight.clone()], from_ref(&images));
         let weight = own("conv2d_weight_backward", &[images, gradient], &[weight]);
         assert_eq!([input.arithmetic, weight.arithmetic], [forward.arithmetic; 2]);
         assert_eq!([input.sizes, weight.sizes], [forward.sizes.clone(), forward.sizes]);
@@ -283,11 +309,11 @@ mod tests {
         let (gates, state) = (tensor(3, &[32, 8, 1024]), tensor(4, &[32, 256]));
         let arithmetic = 2.0 * (32 * 8 * 1024) as f64 * (128 + 256) as f64;
         let outputs = [output.clone(), gates.clone(), state.clone(), state.clone()];
-        assert_eq!(own("lstm_forward", &[input.clone()], &outputs).arithmetic, arithmetic);
+        assert_eq!(own("lstm_forward", from_ref(&input), &outputs).arithmetic, arithmetic);
         // Without its gates, the operation declares its steps.
         let declared = [0, 0, 0, 0, 8].map(ScalarIr::UInt).to_vec();
         let outputs = [output, state.clone(), state];
-        let again = CustomOpIr::with_scalars("lstm_forward", &[input.clone()], &outputs, declared);
+        let again = CustomOpIr::with_scalars("lstm_forward", from_ref(&input), &outputs, declared);
         assert_eq!(Work::of(&OperationIr::Custom(again)).unwrap().arithmetic, arithmetic);
         let sums = [tensor(6, &[1024, 128]), tensor(7, &[1024, 256]), tensor(8, &[1024])];
         let read = [gates, input, tensor(10, &[32, 8, 256])];
@@ -300,7 +326,8 @@ mod tests {
         let (input, out) = (tensor(1, &[1 << 20]), tensor(2, &[1024, 1024]));
         assert_eq!(Work::of(&OperationIr::BaseFloat(Base::Reshape(ShapeOpIr { input, out }))), None);
         let product = |by: f32| {
-            let op = ScalarOpIr { lhs: tensor(1, &[10]), rhs: ScalarIr::Float(by.into()), out: tensor(2, &[10]) };
+            let op =
+                ScalarOpIr { lhs: tensor(1, &[10]), rhs: ScalarIr::Float(by.into()), out: tensor(2, &[10]) };
             Work::of(&OperationIr::NumericFloat(DType::F32, NumericOperationIr::MulScalar(op)))
         };
         assert_eq!(product(1.0), None);

@@ -1,7 +1,7 @@
 use std::{num::NonZeroUsize, ops::Range, sync::Arc};
 
 use burn::tensor::Device;
-use oomph_calibration::{Calibration, Machine, reference};
+use oomph_calibration::{Calibration, MachineKey, reference};
 use oomph_config::{Config, DeviceName, Recompute};
 use oomph_core::{Bytes, TargetSpec};
 use oomph_data::{
@@ -15,7 +15,7 @@ use oomph_engine::{
 use oomph_memory::{DefaultLimit, LimitReason, ThreadsError};
 use oomph_plan::time::DeviceSpeeds;
 
-use super::{Components, Registry, cache_dir, SessionError, class_weights::weighted};
+use super::{Components, Registry, SessionError, cache_dir, class_weights::weighted};
 use crate::{
     device::{OpenDeviceError, find_precision, free_bytes, open_device},
     device_memory::install_pool,
@@ -153,7 +153,7 @@ fn speeds(config: &Config) -> Result<DeviceSpeeds, SessionError> {
         Some(path) => Some(Calibration::read(path)?),
         None => {
             let threads = threads_of_each(config).unwrap_or_else(oomph_memory::running_threads);
-            Calibration::of(&cache_dir(), &Machine::here(threads))
+            Calibration::of(&cache_dir(), &MachineKey::here(threads))
         }
     };
     Ok(match found {

@@ -44,8 +44,7 @@ pub(super) struct BatchPlan {
     pub(super) way_out: WayOut,
     pub(super) batches: Vec<PlannedBatch>,
     #[serde(flatten)]
-    pub(super) time: Option<TrainingTime>,
-    pub(super) plan_seconds: f64,
+    pub(super) seconds: Seconds,
     #[serde(skip)]
     pub(super) text: TextOnly,
 }
@@ -78,6 +77,14 @@ pub(super) struct TextOnly {
     pub(super) files: Vec<PathBuf>,
     /// Where times come from, or how to get them.
     pub(super) speed: Option<String>,
+}
+
+/// Times of the training and of the planning.
+#[derive(Debug, Serialize)]
+pub(super) struct Seconds {
+    #[serde(flatten)]
+    pub(super) training: Option<TrainingTime>,
+    pub(super) plan_seconds: f64,
 }
 
 /// The planned time of the config's training.
@@ -154,9 +161,8 @@ pub(super) fn plan(planner: &Planner, arguments: &PlanArguments) -> Result<Batch
         largest_batch: largest.map(|largest| largest.batch),
         largest_batch_planned_peak_bytes: largest.map(|largest| largest.planned_peak_bytes),
         way_out,
-        time: planner.time(&batches),
+        seconds: Seconds { training: planner.time(&batches), plan_seconds: 0.0 },
         batches,
-        plan_seconds: 0.0,
         text: TextOnly {
             sample: session.spec().input.to_string(),
             train_samples: session.source.len(Split::Train),

@@ -41,7 +41,7 @@ fn head(plan: &BatchPlan) -> String {
         plan.optimizer,
         micro_batch.unwrap_or_default()
     );
-    let place = format!("{} · planned in {:.0} ms", plan.text.place, plan.plan_seconds * 1000.0);
+    let place = format!("{} · planned in {:.0} ms", plan.text.place, plan.seconds.plan_seconds * 1000.0);
     let columns = stream::columns();
     format!("{}\n{}\n", folded(&what, columns), folded(&place, columns))
 }
@@ -73,7 +73,8 @@ fn table(plan: &BatchPlan) -> Table<13> {
     let reserves = |batch: &PlannedBatch| {
         batch.planned.as_ref().is_some_and(|planned| planned.planned_reserved_bytes.is_some())
     };
-    let is_timed = |batch: &PlannedBatch| batch.planned.as_ref().is_some_and(|it| it.planned_step_seconds.is_some());
+    let is_timed =
+        |batch: &PlannedBatch| batch.planned.as_ref().is_some_and(|it| it.planned_step_seconds.is_some());
     let table = if plan.batches.iter().any(reserves) { table } else { table.without_column(4) };
     let table = if plan.batches.iter().any(is_timed) { table } else { table.without_column(2) };
     if plan.world_size > 1 { table } else { table.without_column(1) }
@@ -154,9 +155,10 @@ fn largest(plan: &BatchPlan) -> String {
 
 /// The time of the config's training, and where times come from.
 fn time(plan: &BatchPlan) -> Option<String> {
-    let own = plan.batches.iter().find(|row| row.batch == plan.text.batch).and_then(|row| row.planned.as_ref());
+    let own =
+        plan.batches.iter().find(|row| row.batch == plan.text.batch).and_then(|row| row.planned.as_ref());
     let step = own.and_then(|own| own.planned_step_seconds);
-    let all = plan.time.as_ref().zip(step).map(|(time, step)| {
+    let all = plan.seconds.training.as_ref().zip(step).map(|(time, step)| {
         format!(
             "planned time: {} a step, {} samples/s, {} an epoch, {} in all\n",
             step_time(step),
