@@ -219,6 +219,7 @@ fn json_has_every_figure() {
             "planned_categories",
             "planned_peak_bytes",
             "planned_state_bytes_per_parameter",
+            "planned_step_seconds",
             "precision",
             "recompute",
             "samples_per_second",

@@ -107,6 +107,8 @@ const ALWAYS: &[&str] = &[
     "data.layout",
     "data.normalize",
     "data.workers",
+    // It only says how fast the CPU is.
+    "device.calibration",
     "data.last_batch",
     // Only classes can be mixed: see the test below.
     "data.augment.mixup",

@@ -162,3 +162,47 @@ fn what_cannot_be_planned_is_refused() {
     }
     snapshot("plan_refused", &text);
 }
+
+/// A calibration in which everything takes its bytes and its arithmetic at the same rate.
+fn calibration(seconds: f64) -> String {
+    let sample = |kind: &str, arithmetic: f64| {
+        format!(
+            "{{\"kind\":\"{kind}\",\"sizes\":[1],\"arithmetic\":{arithmetic},\"bytes\":1,\"mapped\":0,\"seconds\":{seconds:e}}}"
+        )
+    };
+    format!(
+        "{{\"format\":1,\"machine\":{{\"processor\":\"none\",\"threads\":1,\"version\":\"0\"}},\"overhead_seconds\":1e-12,\
+         \"samples\":[{},{}]}}",
+        sample("add", 0.0),
+        sample("product", 1.0)
+    )
+}
+
+#[test]
+fn a_plan_has_times_where_a_calibration_says_how_fast_the_cpu_is() {
+    let folder = Folder::new();
+    let plain = ["plan", "lstm", "--batch", "32", "--memory-limit", "64MiB"];
+    let unknown = folder.oomph(&plain).success();
+    assert!(unknown.stdout.contains("`oomph calibrate` measures this machine once"), "{}", unknown.stdout);
+    assert!(!unknown.stdout.contains("planned time"), "{}", unknown.stdout);
+    let seconds = |of_each: f64| {
+        fs::write(folder.at("slow.json"), calibration(of_each)).unwrap();
+        let by = ["--set", "device.calibration=slow.json"];
+        let text = folder.oomph(&[&plain[..], &by].concat()).success().stdout;
+        assert!(text.contains("planned time: ") && text.contains(" samples/s, "), "{text}");
+        let plan = folder.oomph(&[&plain[..], &by, &["--json"]].concat()).success().last_json();
+        let step = plan["batches"][0]["planned_step_seconds"].as_f64().unwrap();
+        assert!(plan["planned_seconds"].as_f64().unwrap() > plan["planned_epoch_seconds"].as_f64().unwrap());
+        step
+    };
+    let ratio = seconds(2e-9) / seconds(1e-9);
+    assert!((ratio - 2.0).abs() < 0.01, "{ratio}");
+    fs::write(folder.at("slow.json"), "{}").unwrap();
+    let refused = folder.oomph(&[&plain[..], &["--set", "device.calibration=slow.json"]].concat());
+    let message = "`slow.json` is not a calibration of this version of oomph: missing field `format`";
+    assert!(
+        refused.stderr.contains(message) && refused.stderr.contains("hint: `oomph calibrate`"),
+        "{}",
+        refused.stderr
+    );
+}

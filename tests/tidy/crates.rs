@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 31] = [
+const IMPORTS: [(&str, &[&str]); 32] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("protobuf", &[]),
@@ -22,6 +22,7 @@ const IMPORTS: [(&str, &[&str]); 31] = [
     ("tune_page", &["core", "timeline"]),
     ("memory", &["core", "timeline"]),
     ("plan", &["core", "timeline"]),
+    ("calibration", &["core", "kernels", "plan"]),
     ("doctor", &["core", "memory"]),
     (
         "engine",
@@ -44,6 +45,7 @@ const IMPORTS: [(&str, &[&str]); 31] = [
             "timeline",
             "memory",
             "plan",
+            "calibration",
             "doctor",
             "engine",
             "runs",
@@ -91,6 +93,7 @@ const IMPORTS: [(&str, &[&str]); 31] = [
             "timeline",
             "memory",
             "plan",
+            "calibration",
             "doctor",
             "engine",
             "runs",

@@ -16,6 +16,7 @@ mod pipeline_bubble;
 mod plan_accuracy;
 mod program;
 mod stock_burn;
+mod time_accuracy;
 mod vulkan;
 mod weights_logits;
 
@@ -37,7 +38,7 @@ struct Tool {
 }
 
 /// All tools, in the order in which they are listed.
-const TOOLS: [Tool; 16] = [
+const TOOLS: [Tool; 17] = [
     Tool {
         name: "docs",
         arguments: "[--check]",
@@ -73,6 +74,12 @@ const TOOLS: [Tool; 16] = [
         arguments: "[--save]",
         summary: "compares the expected time of smaller micro-batches with the clock (1 min)",
         run: lever_cost::run,
+    },
+    Tool {
+        name: "time-accuracy",
+        arguments: "[--save] [WORD …]",
+        summary: "compares planned step times with the clock (10 min)",
+        run: time_accuracy::run,
     },
     Tool {
         name: "parallel-cost",

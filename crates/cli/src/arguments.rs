@@ -3,12 +3,12 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    compare::CompareArguments, completions::CompletionsArguments, config::ShowConfigArguments,
-    data::DataArguments, devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments,
-    export::ExportArguments, find_batch::FindBatchArguments, find_lr::FindLrArguments, init::InitArguments,
-    monitor::MonitorArguments, plan::PlanArguments, predict::PredictArguments, profile::ProfileArguments,
-    runs::RunsArguments, summary::SummaryArguments, train::TrainArguments, tune::TuneArguments,
-    verify_gpu::VerifyGpuArguments,
+    calibrate::CalibrateArguments, compare::CompareArguments, completions::CompletionsArguments,
+    config::ShowConfigArguments, data::DataArguments, devices::DevicesArguments, doctor::DoctorArguments,
+    evaluate::EvaluateArguments, export::ExportArguments, find_batch::FindBatchArguments,
+    find_lr::FindLrArguments, init::InitArguments, monitor::MonitorArguments, plan::PlanArguments,
+    predict::PredictArguments, profile::ProfileArguments, runs::RunsArguments, summary::SummaryArguments,
+    train::TrainArguments, tune::TuneArguments, verify_gpu::VerifyGpuArguments,
 };
 
 /// The command line.
@@ -95,6 +95,8 @@ pub(crate) enum Command {
     FindLr(FindLrArguments),
     /// Predict the peak memory of training, and which batches fit
     Plan(PlanArguments),
+    /// Measure how fast this machine trains, so that plans show times
+    Calibrate(CalibrateArguments),
     /// Record every allocation of a few steps, and compare them with the plan
     Profile(ProfileArguments),
     /// Compare optimizers, batches and memory settings: planned and measured memory, speed, loss
@@ -140,6 +142,7 @@ impl Command {
             Self::FindLr(arguments) => arguments.json,
             Self::Plan(arguments) => arguments.json,
             Self::Profile(arguments) => arguments.json,
+            Self::Calibrate(arguments) => arguments.json,
             Self::Compare(arguments) => arguments.json,
             Self::Tune(arguments) => arguments.json,
             Self::Summary(arguments) => arguments.json,

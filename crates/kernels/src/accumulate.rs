@@ -161,6 +161,7 @@ impl Accumulate {
             shared: self.rights(left.inner).map(Panelled::elements).sum(),
             of_each: left.elements_beside(ROWS.min(self.features)),
             tasks: self.features.div_ceil(left.tile.rows),
+            ..Workspace::default()
         }
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct Workspace {
     pub(crate) of_each: usize,
     /// The most tasks, whatever the number of threads.
     pub(crate) tasks: usize,
+    /// Time steps that the kernel computes of a sequence. It needs no memory for them; plans of its time read the number.
+    pub(crate) steps: usize,
 }
 
 /// An operation with a kernel of our own, which allocates the outputs and maybe a [`Workspace`].
@@ -125,8 +127,8 @@ impl CustomOp {
 
     /// Records the operation with its workspace on the CPU.
     fn record(self, workspace: Workspace) -> Vec<AnyTensor> {
-        let Workspace { shared, of_each, tasks } = workspace;
-        self.record_with(&[bytes(shared), bytes(of_each), tasks])
+        let Workspace { shared, of_each, tasks, steps } = workspace;
+        self.record_with(&[bytes(shared), bytes(of_each), tasks, steps])
     }
 
     /// Records the operation with the buffers of its GPU kernel, in elements of 32 bits.

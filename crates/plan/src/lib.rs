@@ -26,17 +26,17 @@
 mod allocator_sim;
 mod backend;
 mod checkpointing;
-mod cost;
 mod flex;
 mod gpu;
 mod graph_order;
 mod layout;
+mod operation;
 mod pools;
 mod recording;
 mod replay;
+pub mod time;
 
 pub use backend::Backend;
-pub use cost::{cost, forward_costs};
 pub use pools::PoolLayout;
 pub use recording::{GraphEnds, Note, Noted, Recording};
 pub use replay::{Head, replay, replay_in_pools};

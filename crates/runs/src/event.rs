@@ -86,6 +86,12 @@ pub struct Started {
     pub metered: bool,
     /// The planned peak of a step and an evaluation batch.
     pub planned_peak_bytes: Bytes,
+    /// The planned seconds of a step, if the speed of the device is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planned_step_seconds: Option<f64>,
+    /// The planned seconds of the steps to come, with their evaluations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planned_seconds: Option<f64>,
     /// The limit of the device, if known.
     pub limit_bytes: Option<Bytes>,
     /// The version of oomph.

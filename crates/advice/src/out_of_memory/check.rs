@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::PlanError,
-    planning::{PlanOptions, PlannedCut, PlannedPart, plan, plan_cut},
+    planning::{PlanOptions, PlannedCut, PlannedPart, PlannedTime, plan_cut, plan_with_time},
 };
 
 /// The plan of a training.
@@ -21,6 +21,8 @@ use crate::{
 pub struct PlannedTraining {
     /// The planned peak of the fullest device.
     pub peak_bytes: Bytes,
+    /// The planned time, on one device whose speed is known.
+    pub time: Option<PlannedTime>,
     /// The plan of each device, where devices have different work.
     pub cut: Option<PlannedCut>,
 }
@@ -29,7 +31,7 @@ impl PlannedTraining {
     /// Plans the session's training, whether it fits or not.
     ///
     /// # Errors
-    /// The errors of [`plan`] and [`plan_cut`].
+    /// The errors of [`plan_with_time`] and [`plan_cut`].
     pub fn new(session: &Session) -> Result<Self, PlanError> {
         Self::planned(session, |_, _, _| Ok(()))
     }
@@ -57,15 +59,15 @@ impl PlannedTraining {
         check: impl Fn(usize, &Timeline, Option<Bytes>) -> Result<(), PlanError>,
     ) -> Result<Self, PlanError> {
         let Some(cut) = plan_cut(session, PlanOptions::default())? else {
-            let planned = plan(session, PlanOptions::default())?;
+            let (planned, time) = plan_with_time(session, PlanOptions::default())?;
             check(0, &planned, session.limit_bytes)?;
-            return Ok(Self { peak_bytes: planned.peak().categories.total(), cut: None });
+            return Ok(Self { peak_bytes: planned.peak().categories.total(), time, cut: None });
         };
         for (device, part) in cut.parts.iter().enumerate() {
             check(device, &part.timeline, part.limit_bytes)?;
         }
         let peak_bytes = cut.parts.iter().map(PlannedPart::planned_peak_bytes).max().unwrap_or_default();
-        Ok(Self { peak_bytes, cut: Some(cut) })
+        Ok(Self { peak_bytes, time: None, cut: Some(cut) })
     }
 }
 

@@ -12,7 +12,7 @@ use oomph_engine::{
     },
 };
 use oomph_memory::{Account, charge};
-use oomph_plan::{Backend, forward_costs};
+use oomph_plan::{Backend, time::forward_costs};
 use oomph_timeline::{Category, SpanKind, Timeline};
 
 use super::{
@@ -259,7 +259,7 @@ impl<'a> Chooser<'a> {
         let names = &self.session.stages;
         let splitter = self.splitter(micro_batch, &self.all(false));
         let recording = splitter.recording(part, device)?;
-        let costs = forward_costs(&recording, self.backend);
+        let costs = forward_costs(&recording, self.session.speeds.of(self.backend));
         let held = activations(&splitter.replayed(&recording, device), names);
         let outputs = stage_output_bytes(self.session, micro_batch)?;
         let in_flight = splitter.in_flight(device) as u64;

@@ -4,7 +4,7 @@ use oomph_engine::{
     session::{Session, StepSplit, bytes_of_smallest},
 };
 use oomph_parallel::{PipelineTrace, Span, Work};
-use oomph_plan::{Backend, cost};
+use oomph_plan::{Backend, time::cost};
 
 use super::{
     device_recording::{DeviceWork, STEPS, record, sizes},
@@ -86,7 +86,10 @@ impl<'a> Coordinated<'a> {
         let all_done = free.iter().copied().fold(0.0, f64::max);
         if let Some(last) = trace.devices[0].last_mut() {
             let work = self.work(0, None);
-            let all = cost(&record(self.session, &work.first_micro_batch(), self.backend)?, self.backend);
+            let all = cost(
+                &record(self.session, &work.first_micro_batch(), self.backend)?,
+                self.session.speeds.of(self.backend),
+            );
             // Beyond forward and backward: the loss, the sums and the optimizer.
             let beside = (all - work.seconds(self.session, self.backend)?).max(0.0);
             last.end_seconds = all_done + beside;

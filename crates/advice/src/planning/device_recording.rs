@@ -15,7 +15,7 @@ use oomph_engine::{
     transport::{BlankShapes, BlankTransport, LinkTensor, Transport as _, blank_targets, left_device},
 };
 use oomph_model::{Carried, Init, Pass, Policy, Stages};
-use oomph_plan::{Backend, GraphEnds, Noted, Recording, cost};
+use oomph_plan::{Backend, GraphEnds, Noted, Recording, time::cost};
 
 use super::{
     capture::{RecordingMarks, capture},
@@ -74,7 +74,7 @@ impl DeviceWork {
             ref role => role.clone(),
         };
         let work = Self { role, ..self.first_micro_batch() };
-        Ok(cost(&record(session, &work, backend)?, backend))
+        Ok(cost(&record(session, &work, backend)?, session.speeds.of(backend)))
     }
 
     /// The same work with a single step of the first micro-batch.

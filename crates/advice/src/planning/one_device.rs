@@ -1,11 +1,12 @@
 use oomph_core::Split;
-use oomph_engine::session::{Session, SplitKey, StepSplit, largest_train_batch};
-use oomph_plan::{Backend, cost};
+use oomph_engine::session::{Session, largest_train_batch};
+use oomph_plan::{Backend, Recording};
 use oomph_timeline::Timeline;
 
 use super::{
-    choice::{Chosen, choose, chosen, eval_batch},
+    choice::{Chosen, chosen, eval_batch},
     device_recording::{DeviceWork, record},
+    duration::PlannedTime,
     options::{PlanOptions, check_shares},
     splitter::timeline_of_device,
 };
@@ -58,39 +59,67 @@ fn plan_work<const N: usize>(
     of: impl Fn(DeviceWork) -> DeviceWork,
     own_threads: [bool; N],
 ) -> Result<[Timeline; N], PlanError> {
-    let Chosen { batch, backend, split } = chosen(session, options)?;
-    let limit_bytes = options.limit_bytes.or(session.limit_bytes);
-    let share = session.share_of(batch);
-    let mut recording = record(session, &of(DeviceWork::alone(session, share, split)), backend)?;
+    let (mut recording, chosen) = recorded(session, options, of)?;
     Ok(own_threads.map(|is_on_own_threads| {
         recording.is_on_own_threads = is_on_own_threads;
-        let timeline = timeline_of_device(session, &recording, 0, backend, batch);
-        Timeline { limit_bytes, ..timeline }
+        replayed(session, options, &recording, &chosen)
     }))
+}
+
+fn recorded(
+    session: &Session,
+    options: PlanOptions,
+    of: impl Fn(DeviceWork) -> DeviceWork,
+) -> Result<(Recording, Chosen), PlanError> {
+    let chosen = chosen(session, options)?;
+    let share = session.share_of(chosen.batch);
+    let work = of(DeviceWork::alone(session, share, chosen.split.clone()));
+    Ok((record(session, &work, chosen.backend)?, chosen))
+}
+
+fn replayed(session: &Session, options: PlanOptions, recording: &Recording, chosen: &Chosen) -> Timeline {
+    let limit_bytes = options.limit_bytes.or(session.limit_bytes);
+    let timeline = timeline_of_device(session, recording, 0, chosen.backend, chosen.batch);
+    Timeline { limit_bytes, ..timeline }
+}
+
+/// As [`plan`], with the planned time of a step. The time is `None` with several devices, and where nobody knows how fast the
+/// device is: a CPU before `oomph calibrate`, and a GPU whose data sheet is unknown.
+///
+/// # Errors
+/// The errors of [`plan`].
+pub fn plan_with_time(
+    session: &Session,
+    options: PlanOptions,
+) -> Result<(Timeline, Option<PlannedTime>), PlanError> {
+    check_shares(session, options)?;
+    let (recording, chosen) = recorded(session, options, |work| work)?;
+    let speeds = session.speeds.known(chosen.backend).filter(|_| session.world_size() == 1);
+    let time = speeds.map(|speeds| PlannedTime::of(session, &recording, speeds, &chosen));
+    Ok((replayed(session, options, &recording, &chosen), time))
 }
 
 /// The estimated additional time per sample of training with `after` compared to `before`, as a share: 0.1 means 10 %
 /// longer. `None` if one of them cannot be planned. The estimate comes from the operations of a step
-/// (`oomph_plan::cost`); nothing is executed.
+/// (`oomph_plan::time`); nothing is executed.
 pub fn slowdown(before: &Session, after: &Session, backend: Backend) -> Option<f64> {
     Some(seconds_per_sample(after, backend)? / seconds_per_sample(before, backend)? - 1.0)
 }
 
-/// The estimated seconds per sample in training; `None` if the session cannot be planned. Two micro-batches are
-/// recorded, since equal micro-batches take the same time.
+/// The estimated seconds per sample in training; `None` if the session cannot be planned.
 pub fn seconds_per_sample(session: &Session, backend: Backend) -> Option<f64> {
-    let whole = largest_train_batch(session);
-    let key = SplitKey { batch: whole, backend, limit_bytes: session.limit_bytes };
-    let split: StepSplit = choose(session, key).ok()?;
-    let batch = session.share_of(whole);
-    let micro_batch = split.micro_batch;
-    let of = |batch| {
-        let alone = DeviceWork::alone(session, batch, split.clone());
-        let work = DeviceWork { steps: 1, eval_batches: 0, ..alone };
-        Some(cost(&record(session, &work, backend).ok()?, backend))
+    let batch = largest_train_batch(session);
+    let options = PlanOptions {
+        batch: Some(batch),
+        backend: Some(backend),
+        limit_bytes: session.limit_bytes,
+        ..PlanOptions::default()
     };
-    let one = of(micro_batch)?;
-    let more = if batch > micro_batch { of(2 * micro_batch)? - one } else { 0.0 };
-    let micro_batches = batch as f64 / micro_batch as f64;
-    Some((one + more * (micro_batches - 1.0)) / batch as f64)
+    let (recording, chosen) = recorded(session, options, without_evaluation).ok()?;
+    let time = PlannedTime::of(session, &recording, session.speeds.of(backend), &chosen);
+    Some(time.step_seconds / session.share_of(batch) as f64)
+}
+
+fn without_evaluation(work: DeviceWork) -> DeviceWork {
+    DeviceWork { eval_batches: 0, ..work }
 }

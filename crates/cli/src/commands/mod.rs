@@ -1,5 +1,6 @@
 //! The commands, one module each: the arguments, and a function `run`.
 
+pub(crate) mod calibrate;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -47,6 +48,7 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
         Command::FindLr(arguments) => find_lr::run(arguments, registry),
         Command::Plan(arguments) => plan::run(arguments, registry),
         Command::Profile(arguments) => profile::run(arguments, registry),
+        Command::Calibrate(arguments) => calibrate::run(arguments),
         Command::Compare(arguments) => compare::run(arguments, registry),
         Command::Summary(arguments) => summary::run(arguments, registry),
         Command::Config(arguments) => config::run(arguments, registry),

@@ -91,6 +91,8 @@ pub struct Planned {
     peak: BTreeMap<Category, u64>,
     /// Bytes of optimizer state per parameter.
     pub state_bytes_per_parameter: f64,
+    /// Seconds of a step, if the speed of the device is known.
+    pub step_seconds: Option<f64>,
 }
 
 impl Planned {
@@ -102,6 +104,7 @@ impl Planned {
             limit_bytes: session.limit_bytes,
             peak: step.peak.iter().map(|(category, bytes)| (category, bytes.get())).collect(),
             state_bytes_per_parameter: step.state_bytes_per_parameter(),
+            step_seconds: step.step_seconds,
         }
     }
 
@@ -180,6 +183,7 @@ mod tests {
             limit_bytes: Some(Bytes::mib(1)),
             peak: [(Category::Parameters, 40), (Category::OptimizerState, u64::MAX / 2)].into(),
             state_bytes_per_parameter: 8.0,
+            step_seconds: Some(0.5),
         };
         let line = serde_json::to_string(&Message::Planned(sent.clone())).unwrap();
         assert!(line.contains(r#""event":"planned""#) && line.contains(r#""optimizer_state""#), "{line}");

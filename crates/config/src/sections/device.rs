@@ -1,6 +1,6 @@
 //! `[device]`.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use super::sharing::{Sharing, Strategy};
 use crate::{
@@ -23,6 +23,8 @@ pub struct DeviceConfig {
     pub sharing: Sharing,
     /// `threads`: threads that compute on the CPU, from 1 to 1,024; by default one per core.
     pub threads: Option<usize>,
+    /// `calibration`: a file that `oomph calibrate` wrote, to plan times with; by default that of this machine in the cache.
+    pub calibration: Option<PathBuf>,
     /// `timeout`: whole seconds that devices and processes wait for each other before the run fails; from 1 to a year,
     /// default 600, as PyTorch's for NCCL.
     pub timeout: Duration,
@@ -75,6 +77,7 @@ impl DeviceConfig {
             strategy,
             sharing,
             threads: section.optional_integer("threads", 1..=MOST_THREADS)?,
+            calibration: section.optional_string("calibration")?.map(PathBuf::from),
             // A usize has at most 64 bits on every machine Rust supports.
             timeout: Duration::from_secs(section.integer("timeout", 600, 1..=MOST_SECONDS)? as u64),
         })

@@ -12,7 +12,7 @@ use oomph_core::{Bytes, SampleSpec};
 use oomph_data::{LoaderOptions, Source};
 use oomph_model::{Architecture, Init, Kernels, ModelError, Policy, Stages, Summary, summarize};
 use oomph_parallel::PipelineOrder;
-use oomph_plan::Backend;
+use oomph_plan::{Backend, time::DeviceSpeeds};
 
 pub use data::{EpochCut, largest_train_batch, mark_step, steps, steps_per_epoch, train_order};
 pub use devices::{backend, bytes_of_smallest, cpus, stage_output_bytes, threads_of_each};
@@ -53,6 +53,8 @@ pub struct Session {
     pub replicas: Replicas,
     /// All devices of this process, if several of its ranks are in this process.
     pub process_devices: Option<Vec<DeviceName>>,
+    /// How fast the devices are.
+    pub speeds: DeviceSpeeds,
     /// The splits that `auto` chose so far.
     pub splits: SplitCache,
 }

@@ -58,6 +58,7 @@ pub(super) trait ConvAlgorithm: Sync {
             shared: weight_elements,
             of_each: elements_of_task,
             tasks: product.batch.div_ceil(images) * product.rows.div_ceil(tile.rows),
+            ..Workspace::default()
         }
     }
 

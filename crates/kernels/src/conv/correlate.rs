@@ -105,6 +105,7 @@ impl Correlate {
             shared: self.copies().iter().sum(),
             of_each: rows * self.columns(input.min(self.tile.columns)),
             tasks: input.div_ceil(self.tile.columns) * output.div_ceil(self.tile.rows),
+            ..Workspace::default()
         }
     }
 

@@ -40,13 +40,15 @@ pub(super) fn own(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatri
     let writes = !matches!(outputs, LstmOutputs::Known);
     let of_outputs = writes.then(|| (vec![batch, all_steps, units], recurrent.dtype));
     let of_gates = keeps_gates.then(|| (vec![batch, steps.len(), 4 * units], DType::F32));
+    let (count, of_each) = (steps.len(), of_input.sizes.elements_beside(ROWS) + ROWS * stride(units));
+    let workspace = workspace(batch, recurrent, of_each);
     let run = ForwardRun {
         makes_outputs: matches!(outputs, LstmOutputs::New),
         keeps_gates,
         steps,
         of_input,
         recurrent,
-        workspace: workspace(batch, recurrent, of_input.sizes.elements_beside(ROWS) + ROWS * stride(units)),
+        workspace: Workspace { steps: count, ..workspace },
     };
     let there = outputs.there().map(AnyTensor::from);
     let in_place = usize::from(there.is_some());

@@ -96,7 +96,8 @@ const ROWS: usize = 64;
 /// The workspace: all rows of a batch times the recurrent weights, and `of_each` elements for each task.
 fn workspace(batch: usize, recurrent: &LstmMatrix, of_each: usize) -> Workspace {
     let sizes = recurrent.sizes;
-    Workspace { shared: sizes.elements_beside(batch), of_each, tasks: batch.div_ceil(sizes.tile.rows) }
+    let tasks = batch.div_ceil(sizes.tile.rows);
+    Workspace { shared: sizes.elements_beside(batch), of_each, tasks, ..Workspace::default() }
 }
 
 #[cfg(test)]

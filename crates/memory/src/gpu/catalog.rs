@@ -17,6 +17,18 @@ pub(super) struct Model {
     pub(super) name: &'static str,
     pub(super) marketed_gb: u32,
     pub(super) driver_total_mib: Option<u32>,
+    pub(super) peak: Option<GpuPeak>,
+}
+
+/// What a data sheet promises of a GPU's speed. Slices of a card have no such figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuPeak {
+    /// 10⁹ multiplications and additions a second, in 32 bits.
+    pub gigaflops: u32,
+    /// The same of its matrix units in 16 bits, summed in 32 bits and without sparsity.
+    pub narrow_gigaflops: u32,
+    /// 10⁹ bytes a second from and to its memory.
+    pub gigabytes: u32,
 }
 
 /// The storage of error correction bits, which decides how much of the marketed memory is left.
@@ -67,6 +79,8 @@ pub struct Gpu {
     pub reported: bool,
     /// The data sheet with the marketed memory.
     pub sheet: &'static str,
+    /// Its speed by its data sheet.
+    pub peak: Option<GpuPeak>,
 }
 
 impl Gpu {
@@ -91,6 +105,7 @@ impl Gpu {
             driver_total_bytes: model.driver_total_mib.map_or(by_rule, |mib| Bytes::mib(mib.into())),
             reported: model.driver_total_mib.is_some(),
             sheet: family.sheet,
+            peak: model.peak,
         }
     }
 }

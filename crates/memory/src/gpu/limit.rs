@@ -2,7 +2,7 @@ use std::str::FromStr;
 
 use oomph_core::{Bytes, ParseBytesError};
 
-use super::{UnknownGpu, find};
+use super::{GpuPeak, UnknownGpu, find};
 
 /// The memory to plan for: `24GiB`, or the name of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct GpuMemory {
     pub name: Option<&'static str>,
     /// The usable memory: the given size, or that of the GPU.
     pub limit_bytes: Bytes,
+    /// The speed of the named GPU, if its data sheet is in the catalogue.
+    pub peak: Option<GpuPeak>,
 }
 
 /// The text is neither a size nor a GPU.
@@ -62,13 +64,15 @@ impl GpuMemory {
     /// If it is neither.
     pub fn parse(text: &str) -> Result<Self, GpuMemoryError> {
         let gpu = match find(text) {
-            Ok(gpu) => return Ok(Self { name: Some(gpu.name), limit_bytes: gpu.usable_bytes() }),
+            Ok(gpu) => {
+                return Ok(Self { name: Some(gpu.name), limit_bytes: gpu.usable_bytes(), peak: gpu.peak });
+            }
             Err(error) => error,
         };
         let starts_with_digit = text.trim().starts_with(|c: char| c.is_ascii_digit());
         match text.parse::<Bytes>() {
             Ok(bytes) if bytes.get() == 0 => Err(GpuMemoryError::Nothing { text: text.trim().to_owned() }),
-            Ok(bytes) if has_unit(text) => Ok(Self { name: None, limit_bytes: bytes }),
+            Ok(bytes) if has_unit(text) => Ok(Self { name: None, limit_bytes: bytes, peak: None }),
             Err(error) if has_unit(text) && starts_with_digit => Err(error.into()),
             Ok(bytes) if bytes.get() <= MOST_GIB => Err(GpuMemoryError::NoUnit { number: bytes.get() }),
             Ok(_) | Err(_) => Err(gpu.into()),
@@ -137,7 +141,7 @@ mod tests {
         {
             assert_eq!(
                 GpuMemory::parse(text),
-                Ok(GpuMemory { name: None, limit_bytes: Bytes::new(bytes) }),
+                Ok(GpuMemory { name: None, limit_bytes: Bytes::new(bytes), peak: None }),
                 "{text}"
             );
         }

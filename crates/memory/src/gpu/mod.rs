@@ -20,7 +20,7 @@ mod visible;
 
 pub use breakdown::{Breakdown, DeviceReading, OwnMemory};
 pub use card::{Card, CardMemory, CardProcess, CardState, Cards, ComputeMode, MigInstance, ProcessKind};
-pub use catalog::{Gpu, UnknownGpu, catalogue, find};
+pub use catalog::{Gpu, GpuPeak, UnknownGpu, catalogue, find};
 pub use limit::{GpuMemory, GpuMemoryError, MultiGpu};
 pub use nvml::{Nvml, NvmlError};
 pub use visible::{CudaDevice, cuda_devices, visible_devices};

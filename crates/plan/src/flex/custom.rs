@@ -2,7 +2,7 @@
 //!
 //! Such a kernel reads contiguous tensors, and allocates only its outputs and its declared workspace. Its first scalar is
 //! the number of outputs that reuse the first inputs, if those have no other references. Three more scalars declare the
-//! workspace: bytes shared by all threads, bytes per thread, and the most threads.
+//! workspace: bytes shared by all threads, bytes per thread, and the most threads. A fifth one is for plans of time.
 
 use burn_ir::{CustomOpIr, ScalarIr};
 
@@ -29,7 +29,7 @@ pub(super) fn run(m: &mut AllocatorSim, op: &CustomOpIr, threads: usize) {
         }
         m.allocate_outputs([ir]);
     }
-    if let [_, ScalarIr::UInt(shared), ScalarIr::UInt(of_each), ScalarIr::UInt(tasks)] = op.scalars[..] {
+    if let [_, ScalarIr::UInt(shared), ScalarIr::UInt(of_each), ScalarIr::UInt(tasks), ..] = op.scalars[..] {
         let workspaces = [shared, of_each * tasks.min(threads as u64)].map(|bytes| m.workspace(bytes));
         m.release_all(workspaces);
     }

@@ -1,10 +1,12 @@
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use oomph_core::printable;
 use oomph_runs::{EvalMetrics, EvalScores, Event, Saved, Started, StepMetrics, Tick};
 
 use super::sign_of_life::SignOfLife;
 use crate::{
     notices::Notices,
-    numbers::{decimal, grouped, measured, percent, plural, power_of_two, rate},
+    numbers::{date, decimal, elapsed, grouped, measured, percent, plural, power_of_two, rate, step_time},
     table::pairs,
 };
 
@@ -110,9 +112,18 @@ pub(super) fn header(started: &Started) -> String {
         ("device", Some(device.clone())),
         ("precision", Some(started.policy.clone())),
         ("memory", Some(format!("planned peak {}{limit}", started.planned_peak_bytes))),
+        ("time", planned_time(started)),
         ("run", Some(started.run_dir.display().to_string())),
         ("resumed", resumed),
     ])
+}
+
+/// `planned 3:20, 41 ms a step; done at 2026-11-27 14:32 UTC`.
+fn planned_time(started: &Started) -> Option<String> {
+    let (step, all) = started.planned_step_seconds.zip(started.planned_seconds)?;
+    let done = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64() + all;
+    let done = date(done as u64);
+    Some(format!("planned {}, {} a step; done at {done} UTC", elapsed(all), step_time(step)))
 }
 
 /// Loss, accuracy, gradient norm, loss scale, speed and memory of the last steps.

@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use oomph_advice::{
     check_training,
-    planning::{PlanOptions, STEPS, micro_batch, plan},
+    planning::{PlanOptions, STEPS, micro_batch, plan_with_time},
 };
 use oomph_config::{Config, ConfigError, DeviceName};
 use oomph_core::Bytes;
@@ -194,7 +194,7 @@ impl Drop for WarmupRecording {
     }
 }
 
-/// The planned memory of a training step.
+/// The planned memory and time of a training step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlannedStep {
     /// Bytes in use at the planned peak of training, by category. Evaluation is left out.
@@ -203,6 +203,8 @@ pub struct PlannedStep {
     pub state_bytes: Bytes,
     /// Trainable elements of the model.
     pub parameters: usize,
+    /// Seconds of a step, if the speed of the device is known.
+    pub step_seconds: Option<f64>,
 }
 
 impl PlannedStep {
@@ -220,10 +222,10 @@ impl PlannedStep {
 /// Plans a step of the session's training. The planner executes nothing and allocates no tensor.
 ///
 /// # Errors
-/// The errors of [`plan`](oomph_advice::planning::plan).
+/// The errors of [`plan_with_time`](oomph_advice::planning::plan_with_time).
 pub fn plan_step(session: &Session) -> Result<PlannedStep, TrainError> {
     // The planned evaluation shows which blocks outlive the steps. Its own bytes are not compared.
-    let timeline = plan(session, PlanOptions::default())?;
+    let (timeline, time) = plan_with_time(session, PlanOptions::default())?;
     let end = timeline.spans_of(SpanKind::Step).take(STEPS).map(|step| step.end).max().unwrap_or(0);
     let state = timeline.levels().get(end as usize).copied().unwrap_or_default();
     let summary = session.summary(micro_batch(session))?;
@@ -231,6 +233,7 @@ pub fn plan_step(session: &Session) -> Result<PlannedStep, TrainError> {
         peak: timeline.peak_within(0..end).categories,
         state_bytes: state.of(Category::OptimizerState),
         parameters: summary.parameters - summary.frozen_parameters,
+        step_seconds: time.map(|time| time.step_seconds),
     })
 }
 

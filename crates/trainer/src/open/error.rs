@@ -1,3 +1,4 @@
+use oomph_calibration::CalibrationError;
 use oomph_config::ConfigError;
 use oomph_data::DataError;
 use oomph_memory::ThreadsError;
@@ -46,6 +47,9 @@ pub enum SessionError {
         /// What rank 0 has instead.
         there: Option<String>,
     },
+    /// In the calibration that `device.calibration` names.
+    #[error(transparent)]
+    Calibration(#[from] CalibrationError),
     /// In the compute threads.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
@@ -72,6 +76,7 @@ impl SessionError {
             Self::OtherFiles { .. } => {
                 Some("are `data.path` and `model.weights` the same files on all machines?".into())
             }
+            Self::Calibration(error) => error.hint().map(str::to_owned),
             Self::Threads(error) => error.hint().map(str::to_owned),
         }
     }

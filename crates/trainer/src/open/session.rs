@@ -1,6 +1,7 @@
 use std::{num::NonZeroUsize, ops::Range, sync::Arc};
 
 use burn::tensor::Device;
+use oomph_calibration::{Calibration, MachineKey, reference};
 use oomph_config::{Config, DeviceName, Recompute};
 use oomph_core::{Bytes, TargetSpec};
 use oomph_data::{
@@ -12,8 +13,9 @@ use oomph_engine::{
     session::{Session, SplitCache, check_names, cpus, threads_of_each},
 };
 use oomph_memory::{DefaultLimit, LimitReason, ThreadsError};
+use oomph_plan::time::DeviceSpeeds;
 
-use super::{Components, Registry, SessionError, class_weights::weighted};
+use super::{Components, Registry, SessionError, cache_dir, class_weights::weighted};
 use crate::{
     device::{OpenDeviceError, find_precision, free_bytes, open_device},
     device_memory::install_pool,
@@ -96,6 +98,7 @@ fn assemble(
     let batch = config.train.eval_batch.unwrap_or(config.train.batch);
     let summary = components.summary(&config, source.spec(), batch)?;
     let loader = sampled(components.loader, &config, source.as_ref())?;
+    let speeds = speeds(&config)?;
     let Components { architecture, weights, .. } = components;
     let session = Session {
         stages: summary.stages().map(|row| row.name.clone()).collect(),
@@ -112,6 +115,7 @@ fn assemble(
         limits: Vec::new(),
         replicas: Replicas::alone(),
         process_devices: None,
+        speeds,
         splits: SplitCache::default(),
     };
     let session = session.with_limits(limits);
@@ -140,6 +144,22 @@ fn sampled(
         return Err(config.invalid("data.sampling", format!("`shuffled`, since {why}")).into());
     }
     Ok(LoaderOptions { sampling: Sampling::Balanced(ClassMembers::of(source)), ..options })
+}
+
+/// How fast the devices are: by the calibration that the configuration names, or by that of this machine, if it has one.
+fn speeds(config: &Config) -> Result<DeviceSpeeds, SessionError> {
+    let typical = DeviceSpeeds::typical(reference().speeds());
+    let found = match &config.device.calibration {
+        Some(path) => Some(Calibration::read(path)?),
+        None => {
+            let threads = threads_of_each(config).unwrap_or_else(oomph_memory::running_threads);
+            Calibration::of(&cache_dir(), &MachineKey::here(threads))
+        }
+    };
+    Ok(match found {
+        Some(calibration) => typical.with_cpu(calibration.speeds()),
+        None => typical,
+    })
 }
 
 /// Starts the compute threads. Without `device.threads`, threads that already run are fine.

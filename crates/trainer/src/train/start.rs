@@ -105,6 +105,7 @@ pub(super) fn start<'a>(
             cleaner,
             leaks: LeakCheck::new(session),
             planned_peak_bytes: planned.peak_bytes,
+            planned_time: planned.time,
         },
         histograms: Histograms::default(),
     };
@@ -175,7 +176,7 @@ fn report(
 /// The event that announces a run.
 fn started(training: &Training<'_>, checkpoint: Option<&Checkpoint>) -> Started {
     let session = training.session;
-    let spec = session.spec();
+    let (spec, time) = (session.spec(), training.memory.planned_time);
     Started {
         run_dir: training.log.run.path().to_owned(),
         model: session.architecture.name().to_owned(),
@@ -198,6 +199,8 @@ fn started(training: &Training<'_>, checkpoint: Option<&Checkpoint>) -> Started 
         resumed_from: checkpoint.map(|checkpoint| checkpoint.path().to_owned()),
         metered: oomph_memory::is_installed(),
         planned_peak_bytes: training.memory.planned_peak_bytes,
+        planned_step_seconds: time.map(|time| time.step_seconds),
+        planned_seconds: time.map(|time| time.seconds_after(session, training.progress.step)),
         limit_bytes: session.limit_bytes,
         version: env!("CARGO_PKG_VERSION"),
     }

@@ -1,6 +1,6 @@
 use std::{collections::HashSet, path::PathBuf, time::Instant};
 
-use oomph_advice::out_of_memory::Kept;
+use oomph_advice::{out_of_memory::Kept, planning::PlannedTime};
 use oomph_core::Bytes;
 use oomph_data::SourceRecord;
 use oomph_engine::session::Session;
@@ -134,4 +134,6 @@ pub(super) struct MemoryWatch {
     pub(super) cleaner: Cleaner,
     pub(super) leaks: LeakCheck,
     pub(super) planned_peak_bytes: Bytes,
+    /// The planned time, if the speed of the device is known.
+    pub(super) planned_time: Option<PlannedTime>,
 }

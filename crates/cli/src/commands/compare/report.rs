@@ -173,7 +173,7 @@ struct Figure {
 const COLUMNS: usize = AXES.len() + FIGURES.len();
 const LAST: usize = COLUMNS - 1;
 
-const FIGURES: [Figure; 10] = [
+const FIGURES: [Figure; 11] = [
     Figure { heading: "lr", text: |row, _| row.lr.map(short).unwrap_or_default(), cost: |_| None },
     Figure {
         heading: "planned peak",
@@ -198,6 +198,11 @@ const FIGURES: [Figure; 10] = [
             share.map(|it| format!("{} B", short((it * 100.0).round() / 100.0))).unwrap_or_default()
         },
         cost: Row::state_bytes_per_parameter,
+    },
+    Figure {
+        heading: "planned step",
+        text: |row, _| planned_step(row).map(step_time).unwrap_or_default(),
+        cost: planned_step,
     },
     Figure { heading: "step", text: |row, _| step(row).map(step_time).unwrap_or_default(), cost: step },
     Figure {
@@ -233,6 +238,10 @@ fn peak_in_use(row: &Row) -> Option<Bytes> {
 
 fn step(row: &Row) -> Option<f64> {
     row.measured.as_ref().map(|measured| measured.step_seconds)
+}
+
+fn planned_step(row: &Row) -> Option<f64> {
+    row.planned.as_ref()?.step_seconds
 }
 
 fn number(bytes: Option<Bytes>) -> Option<f64> {

@@ -98,6 +98,7 @@ impl Row {
             "planned_peak_bytes": planned.map(Planned::peak_bytes),
             "planned_categories": planned.map(Planned::peak),
             "planned_state_bytes_per_parameter": planned.map(|planned| planned.state_bytes_per_parameter),
+            "planned_step_seconds": planned.and_then(|planned| planned.step_seconds),
             "peak_in_use_bytes": measured.and_then(|measured| measured.peak_in_use_bytes),
             "state_bytes_per_parameter": measured.and_then(|measured| measured.state_bytes_per_parameter),
             "first_step_seconds": measured.map(|measured| measured.first_step_seconds),

@@ -117,12 +117,13 @@ impl Report {
         text
     }
 
-    fn table(&self) -> Table<7> {
+    fn table(&self) -> Table<8> {
         let mut table = Table::new([
             Right(self.searched.subject.name()),
             Right("planned peak"),
             Right("peak in use"),
             Right("reserved"),
+            Right("planned step"),
             Right("step"),
             Right("samples/s"),
             Left(""),
@@ -135,6 +136,7 @@ impl Report {
                 bytes(probe.planned_peak_bytes),
                 bytes(probe.peak_in_use_bytes),
                 bytes(probe.reserved_bytes),
+                probe.planned_step_seconds.map(seconds).unwrap_or_default(),
                 probe.step_seconds.map(seconds).unwrap_or_default(),
                 probe.samples_per_second.map(rate).unwrap_or_default(),
                 probe.text(),

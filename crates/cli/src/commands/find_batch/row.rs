@@ -16,6 +16,8 @@ pub(super) struct Row {
     pub(super) planned_peak_bytes: Option<Bytes>,
     pub(super) peak_in_use_bytes: Option<Bytes>,
     pub(super) reserved_bytes: Option<Bytes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) planned_step_seconds: Option<f64>,
     pub(super) step_seconds: Option<f64>,
     pub(super) samples_per_second: Option<f64>,
     pub(super) verdict: Verdict,
@@ -39,7 +41,7 @@ impl Row {
         probed: Probed,
         limit_bytes: Option<Bytes>,
     ) -> Self {
-        let Probed { rehearsed, failure, .. } = probed;
+        let Probed { planned, rehearsed, failure, .. } = probed;
         let peak_in_use_bytes = rehearsed.and_then(|rehearsed| rehearsed.peak_in_use_bytes);
         let is_above = limit_bytes.zip(peak_in_use_bytes).is_some_and(|(limit, peak)| peak > limit);
         let verdict = match &failure {
@@ -53,6 +55,7 @@ impl Row {
             planned_peak_bytes,
             peak_in_use_bytes,
             reserved_bytes: rehearsed.and_then(|rehearsed| rehearsed.reserved_bytes),
+            planned_step_seconds: planned.and_then(|planned| planned.step_seconds),
             step_seconds: rehearsed.map(|rehearsed| rehearsed.step_seconds),
             samples_per_second: rehearsed.map(|rehearsed| rehearsed.samples_per_second),
             verdict,

@@ -3,7 +3,8 @@ use std::{collections::BTreeSet, path::PathBuf, time::Instant};
 use oomph_advice::{
     out_of_memory::{Advice, Subject, advise_on},
     planning::{
-        BatchNeed, PlanOptions, describe_choice, describe_settings, fits, largest_batch, micro_batch,
+        BatchNeed, PlanOptions, PlannedTime, describe_choice, describe_settings, fits, largest_batch,
+        micro_batch, plan_with_time,
     },
     varied,
 };
@@ -42,7 +43,8 @@ pub(super) struct BatchPlan {
     #[serde(flatten)]
     pub(super) way_out: WayOut,
     pub(super) batches: Vec<PlannedBatch>,
-    pub(super) plan_seconds: f64,
+    #[serde(flatten)]
+    pub(super) seconds: Seconds,
     #[serde(skip)]
     pub(super) text: TextOnly,
 }
@@ -73,6 +75,25 @@ pub(super) struct TextOnly {
     pub(super) largest_share: Option<usize>,
     /// The timeline files.
     pub(super) files: Vec<PathBuf>,
+    /// Where times come from, or how to get them.
+    pub(super) speed: Option<String>,
+}
+
+/// Times of the training and of the planning.
+#[derive(Debug, Serialize)]
+pub(super) struct Seconds {
+    #[serde(flatten)]
+    pub(super) training: Option<TrainingTime>,
+    pub(super) plan_seconds: f64,
+}
+
+/// The planned time of the config's training.
+#[derive(Debug, Serialize)]
+pub(super) struct TrainingTime {
+    /// Seconds of an epoch with its evaluations.
+    pub(super) planned_epoch_seconds: f64,
+    /// Seconds of all steps and evaluations.
+    pub(super) planned_seconds: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -112,6 +133,11 @@ pub(super) struct PlannedPeak {
     peak_phase: String,
     peak_stage: String,
     plan_seconds: f64,
+    /// Seconds of a step, if the speed of the device is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) planned_step_seconds: Option<f64>,
+    #[serde(skip)]
+    time: Option<PlannedTime>,
 }
 
 /// Plans the batches of the command line, and writes the timeline files.
@@ -135,8 +161,8 @@ pub(super) fn plan(planner: &Planner, arguments: &PlanArguments) -> Result<Batch
         largest_batch: largest.map(|largest| largest.batch),
         largest_batch_planned_peak_bytes: largest.map(|largest| largest.planned_peak_bytes),
         way_out,
+        seconds: Seconds { training: planner.time(&batches), plan_seconds: 0.0 },
         batches,
-        plan_seconds: 0.0,
         text: TextOnly {
             sample: session.spec().input.to_string(),
             train_samples: session.source.len(Split::Train),
@@ -146,6 +172,7 @@ pub(super) fn plan(planner: &Planner, arguments: &PlanArguments) -> Result<Batch
             share: session.share_of(batch),
             largest_share: largest.map(|largest| session.share_of(largest.batch)),
             files,
+            speed: planner.speed(),
         },
     })
 }
@@ -194,7 +221,7 @@ impl Planner {
 
     fn batch(&self, batch: usize) -> Result<PlannedBatch, CliError> {
         let start = Instant::now();
-        let timeline = self.timeline(batch)?;
+        let (timeline, time) = self.planned_batch(batch)?;
         let peak = timeline.peak();
         let planned_peak_bytes = peak.categories.total();
         let (phase, stage) = timeline.place_of(peak.event);
@@ -207,6 +234,8 @@ impl Planner {
             peak_phase: phase.to_owned(),
             peak_stage: stage.to_owned(),
             plan_seconds: start.elapsed().as_secs_f64(),
+            planned_step_seconds: time.map(|time| time.step_seconds),
+            time,
         };
         let samples_per_device = self.session.share_of(batch);
         let key = SplitKey { batch, backend: self.backend, limit_bytes: self.limit_bytes };
@@ -214,16 +243,28 @@ impl Planner {
         Ok(PlannedBatch { batch, samples_per_device, planned: Some(planned), auto, refused: None })
     }
 
+    /// The time of the config's training, if its batch is among these.
+    fn time(&self, batches: &[PlannedBatch]) -> Option<TrainingTime> {
+        let session = &self.session;
+        let own = batches.iter().find(|row| row.batch == session.config.train.batch)?;
+        let time = own.planned.as_ref()?.time?;
+        // Nobody knows how many samples there are of data that is not there.
+        (!session.source.is_declared()).then(|| TrainingTime {
+            planned_epoch_seconds: time.epoch_seconds(session),
+            planned_seconds: time.seconds_after(session, 0),
+        })
+    }
+
     fn refused(&self, batch: usize, reason: String) -> PlannedBatch {
         let samples_per_device = self.session.share_of(batch);
         PlannedBatch { batch, samples_per_device, planned: None, auto: None, refused: Some(reason) }
     }
 
-    fn timeline(&self, batch: usize) -> Result<Timeline, CliError> {
+    fn planned_batch(&self, batch: usize) -> Result<(Timeline, Option<PlannedTime>), CliError> {
         let options = PlanOptions { batch: Some(batch), ..self.options() };
-        let mut timeline = oomph_advice::planning::plan(&self.session, options)?;
+        let (mut timeline, time) = plan_with_time(&self.session, options)?;
         timeline.device.clone_from(&self.names[0]);
-        Ok(timeline)
+        Ok((timeline, time))
     }
 
     /// The largest batch that fits, of at most all training samples.
@@ -239,7 +280,7 @@ impl Planner {
             return Ok(Vec::new());
         }
         let batch = arguments.batch.first().map_or(self.session.config.train.batch, |batch| *batch as usize);
-        arguments.write(&self.timeline(batch)?)
+        arguments.write(&self.planned_batch(batch)?.0)
     }
 
     fn way_out(&self, batch: usize) -> WayOut {

@@ -8,7 +8,7 @@ use super::{
     levers::{lever_table, margin, verdict},
 };
 use crate::{
-    numbers::grouped,
+    numbers::{elapsed, grouped, rate, step_time},
     stream,
     table::{
         Column::{Left, Right},
@@ -22,6 +22,7 @@ pub(super) fn report(plan: &BatchPlan) -> String {
         Some(table(plan).within(stream::columns())),
         chosen(plan),
         Some(largest(plan)),
+        time(plan),
         levers(plan),
         files(plan),
     ];
@@ -40,16 +41,17 @@ fn head(plan: &BatchPlan) -> String {
         plan.optimizer,
         micro_batch.unwrap_or_default()
     );
-    let place = format!("{} · planned in {:.0} ms", plan.text.place, plan.plan_seconds * 1000.0);
+    let place = format!("{} · planned in {:.0} ms", plan.text.place, plan.seconds.plan_seconds * 1000.0);
     let columns = stream::columns();
     format!("{}\n{}\n", folded(&what, columns), folded(&place, columns))
 }
 
-fn table(plan: &BatchPlan) -> Table<12> {
+fn table(plan: &BatchPlan) -> Table<13> {
     let fits = plan.limit_bytes.map(|limit| limit.to_string()).unwrap_or_default();
     let mut table = Table::new([
         Right("batch"),
         Right(if plan.world_size > 1 { "per device" } else { "" }),
+        Right("step"),
         Right("planned peak"),
         Right("reserved"),
         Right("parameters"),
@@ -71,7 +73,10 @@ fn table(plan: &BatchPlan) -> Table<12> {
     let reserves = |batch: &PlannedBatch| {
         batch.planned.as_ref().is_some_and(|planned| planned.planned_reserved_bytes.is_some())
     };
-    let table = if plan.batches.iter().any(reserves) { table } else { table.without_column(3) };
+    let is_timed =
+        |batch: &PlannedBatch| batch.planned.as_ref().is_some_and(|it| it.planned_step_seconds.is_some());
+    let table = if plan.batches.iter().any(reserves) { table } else { table.without_column(4) };
+    let table = if plan.batches.iter().any(is_timed) { table } else { table.without_column(2) };
     if plan.world_size > 1 { table } else { table.without_column(1) }
 }
 
@@ -90,14 +95,14 @@ fn has_auto(plan: &BatchPlan) -> bool {
 }
 
 /// A batch that the model cannot be trained on.
-fn refused(batch: &PlannedBatch) -> [String; 12] {
-    let mut row: [String; 12] = Default::default();
+fn refused(batch: &PlannedBatch) -> [String; 13] {
+    let mut row: [String; 13] = Default::default();
     row[0] = grouped(batch.batch);
-    row[11] = batch.refused.clone().unwrap_or_default();
+    row[12] = batch.refused.clone().unwrap_or_default();
     row
 }
 
-fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String; 12] {
+fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String; 13] {
     let of = |category| match planned.categories.of(category) {
         bytes if bytes == Bytes::default() => "–".to_owned(),
         bytes => bytes.to_string(),
@@ -110,6 +115,7 @@ fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String
     [
         grouped(batch.batch),
         grouped(batch.samples_per_device),
+        planned.planned_step_seconds.map(step_time).unwrap_or_default(),
         planned.planned_peak_bytes.to_string(),
         planned.planned_reserved_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
         of(Category::Parameters),
@@ -145,6 +151,25 @@ fn largest(plan: &BatchPlan) -> String {
         }
         _ => format!("no batch fits {limit} with a {margin}\n"),
     }
+}
+
+/// The time of the config's training, and where times come from.
+fn time(plan: &BatchPlan) -> Option<String> {
+    let own =
+        plan.batches.iter().find(|row| row.batch == plan.text.batch).and_then(|row| row.planned.as_ref());
+    let step = own.and_then(|own| own.planned_step_seconds);
+    let all = plan.seconds.training.as_ref().zip(step).map(|(time, step)| {
+        format!(
+            "planned time: {} a step, {} samples/s, {} an epoch, {} in all\n",
+            step_time(step),
+            rate(plan.text.batch as f64 / step),
+            elapsed(time.planned_epoch_seconds),
+            elapsed(time.planned_seconds)
+        )
+    });
+    let speed = plan.text.speed.as_ref().map(|speed| format!("{speed}\n"));
+    let lines: String = all.into_iter().chain(speed).collect();
+    (!lines.is_empty()).then_some(lines)
 }
 
 /// The settings that make a batch fit which does not.

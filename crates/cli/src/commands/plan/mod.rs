@@ -34,6 +34,6 @@ pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit
         return output::show(arguments.json, &split.plan, || split_report::report(&planner, &split));
     }
     let mut plan = batch_plan::plan(&planner, arguments)?;
-    plan.plan_seconds = start.elapsed().as_secs_f64();
+    plan.seconds.plan_seconds = start.elapsed().as_secs_f64();
     output::show(arguments.json, &plan, || batch_report::report(&plan))
 }

@@ -3,7 +3,10 @@ use oomph_config::{Config, DeviceName, OptimizerKind};
 use oomph_core::Bytes;
 use oomph_engine::session::backend;
 use oomph_memory::gpu::GpuMemory;
-use oomph_plan::Backend;
+use oomph_plan::{
+    Backend,
+    time::{ARITHMETIC_SHARE, BANDWIDTH_SHARE, Peak, Speeds},
+};
 use oomph_trainer::{Session, default_limit, limit_of};
 use serde::Serialize;
 
@@ -42,6 +45,7 @@ impl Planner {
             _ => device.to_string(),
         };
         let names = devices.map(named).collect();
+        let session = with_peak(session, &gpus);
         if !gpus.is_empty() {
             let session = session.with_limits(gpus.iter().map(|gpu| gpu.limit_bytes).collect());
             return Self { limit_bytes: session.limit_bytes, session, names, backend, reason: None };
@@ -78,6 +82,24 @@ impl Planner {
         PlanOptions { backend: Some(self.backend), limit_bytes: self.limit_bytes, ..PlanOptions::default() }
     }
 
+    /// Where planned times come from, or how to get them.
+    pub(super) fn speed(&self) -> Option<String> {
+        let is_alone = self.session.config.device.devices.len() == 1;
+        let percent = |share: f64| (share * 100.0).round();
+        match (self.session.speeds.known(self.backend), self.backend) {
+            _ if !is_alone => None,
+            (Some(Speeds::Peak(_)), _) => Some(format!(
+                "times are unverified: {} % of the arithmetic and {} % of the bandwidth in the data sheet",
+                percent(ARITHMETIC_SHARE),
+                percent(BANDWIDTH_SHARE)
+            )),
+            (Some(Speeds::Measured(_)), _) | (None, Backend::Cuda | Backend::Vulkan) => None,
+            (None, Backend::Cpu { .. }) => {
+                Some("`oomph calibrate` measures this machine once; then plans show times too".to_owned())
+            }
+        }
+    }
+
     pub(super) fn rules(&self) -> Rules {
         Rules { rules_verified: self.backend.is_verified(), margin: self.backend.margin() }
     }
@@ -89,6 +111,16 @@ impl Planner {
             other => other.name().to_owned(),
         }
     }
+}
+
+/// The session with the speed of the first GPU, if its data sheet is known.
+fn with_peak(session: Session, gpus: &[GpuMemory]) -> Session {
+    const GIGA: f64 = 1e9;
+    let Some(peak) = gpus.first().and_then(|gpu| gpu.peak) else { return session };
+    let figures = [peak.gigaflops, peak.narrow_gigaflops, peak.gigabytes];
+    let [arithmetic, narrow, bytes] = figures.map(|figure| f64::from(figure) * GIGA);
+    let speeds = session.speeds.clone().with_gpu(Peak::of_data_sheet(arithmetic, narrow, bytes));
+    Session { speeds, ..session }
 }
 
 /// Without a limit, a plan is compared with the free memory of this machine's devices: the limits, and what they are.

@@ -1,0 +1,146 @@
+use std::rc::Rc;
+
+use burn::tensor::{DType, Device, Tensor};
+use oomph_kernels::{
+    RowSums, RowTerms, StepRange,
+    lstm::{LstmEnd, LstmMatrix, LstmOutputs, LstmStart, lstm_backward, lstm_forward, lstm_input_backward},
+};
+
+use super::{CPU, FORMATS, copied, full, probe};
+use crate::probe::{Probe, Ready};
+
+/// Samples, steps, features and units.
+const SHAPES: [[usize; 4]; 14] = [
+    [2, 32, 64, 256],
+    [8, 32, 64, 256],
+    [32, 32, 64, 256],
+    [128, 16, 64, 256],
+    [4, 8, 64, 1024],
+    [16, 8, 64, 1024],
+    [64, 8, 64, 1024],
+    [32, 64, 128, 128],
+    [64, 28, 28, 128],
+    [4, 16, 512, 512],
+    [32, 16, 512, 512],
+    [32, 64, 32, 64],
+    [4, 16, 256, 256],
+    [16, 32, 256, 256],
+];
+
+/// A run of steps of an LSTM.
+#[derive(Clone, Copy)]
+struct Run {
+    batch: usize,
+    steps: usize,
+    features: usize,
+    units: usize,
+    /// The format of products.
+    dtype: DType,
+}
+
+pub(super) fn probes() -> Vec<Probe> {
+    let of_format = |dtype| {
+        SHAPES.into_iter().flat_map(move |[batch, steps, features, units]| {
+            let run = Run { batch, steps, features, units, dtype };
+            [run.matrix(), run.forward(), run.backward(), run.input_backward(), run.weight_backward()]
+        })
+    };
+    FORMATS.into_iter().flat_map(of_format).collect()
+}
+
+impl Run {
+    fn weight(self, columns: usize, device: &Device) -> Tensor<2> {
+        full([4 * self.units, columns], device)
+    }
+
+    fn sequence(self, features: usize, device: &Device) -> Tensor<3> {
+        full([self.batch, self.steps, features], device)
+    }
+
+    fn gates(self, device: &Device) -> Tensor<3> {
+        self.sequence(4 * self.units, device)
+    }
+
+    fn state(self, device: &Device) -> [Tensor<2>; 2] {
+        [(); 2].map(|()| full([self.batch, self.units], device))
+    }
+
+    fn matrix(self) -> Probe {
+        probe("matrix_panels", move |device| {
+            let weight = self.weight(self.units, device);
+            move || -> Ready {
+                let weight = weight.clone();
+                Box::new(move || drop(LstmMatrix::transposed(weight, self.dtype, CPU)))
+            }
+        })
+    }
+
+    fn forward(self) -> Probe {
+        probe("lstm_forward", move |device| {
+            let (input, state) = (self.sequence(self.features, device), self.state(device));
+            let bias = full([4 * self.units], device);
+            let matrices = [self.features, self.units].map(|columns| {
+                Rc::new(LstmMatrix::transposed(self.weight(columns, device), self.dtype, CPU))
+            });
+            move || -> Ready {
+                let start = LstmStart {
+                    input: input.clone(),
+                    steps: 0..self.steps,
+                    bias: bias.clone(),
+                    state: state.clone(),
+                    outputs: LstmOutputs::New,
+                    keeps_gates: true,
+                };
+                let [of_input, recurrent] = matrices.clone();
+                Box::new(move || drop(lstm_forward(start, &of_input, &recurrent, CPU)))
+            }
+        })
+    }
+
+    fn backward(self) -> Probe {
+        probe("lstm_backward", move |device| {
+            let (gates, outputs) = (self.gates(device), self.sequence(self.units, device));
+            let state = self.state(device);
+            let recurrent = Rc::new(LstmMatrix::plain(self.weight(self.units, device), self.dtype, CPU));
+            move || -> Ready {
+                let end = LstmEnd {
+                    gates: copied(&gates),
+                    before: state.clone(),
+                    steps: 0..self.steps,
+                    outputs: outputs.clone(),
+                    after: state.clone(),
+                };
+                let recurrent = recurrent.clone();
+                Box::new(move || drop(lstm_backward(end, &recurrent, CPU)))
+            }
+        })
+    }
+
+    fn input_backward(self) -> Probe {
+        probe("lstm_input_backward", move |device| {
+            let (gates, whole) = (self.gates(device), self.sequence(self.features, device));
+            let of_input = Rc::new(LstmMatrix::plain(self.weight(self.features, device), self.dtype, CPU));
+            move || -> Ready {
+                let (gates, whole, of_input) = (gates.clone(), copied(&whole), of_input.clone());
+                Box::new(move || drop(lstm_input_backward(whole, gates, &(0..self.steps), &of_input, CPU)))
+            }
+        })
+    }
+
+    fn weight_backward(self) -> Probe {
+        probe("add_products", move |device| {
+            let left = self.gates(device);
+            let rights = [self.features, self.units].map(|features| self.sequence(features, device));
+            let sums = [self.features, self.units].map(|columns| self.weight(columns, device));
+            let rows = full([4 * self.units], device);
+            move || -> Ready {
+                let range = |of: &Tensor<3>| Some(StepRange { of: of.clone(), steps: 0..self.steps });
+                let rights = rights.each_ref().map(range);
+                let terms = RowTerms { left: left.clone(), rights, rows: true, dtype: self.dtype };
+                let products = sums.each_ref().map(|sum| Some(copied(sum)));
+                let sums = RowSums { products, rows: Some(copied(&rows)) };
+                Box::new(move || drop(sums.add(terms, CPU)))
+            }
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! Compares planned step times with the clock: for each training the plan by this machine's calibration, and the median step.
+//! Takes ten minutes on an idle machine.
+//!
+//! ```sh
+//! cargo xtask time-accuracy --save
+//! ```
+//!
+//! It also compares the order: of two trainings of one model and batch whose steps differ by more than 10 %, the plan should
+//! name the faster one.
+
+mod cases;
+
+use std::{
+    error::Error,
+    path::Path,
+    process::{Command, ExitCode},
+};
+
+use serde_json::Value;
+
+use self::cases::{Case, GROUPS};
+use crate::{
+    Outcome,
+    measured::{Measured, without_save},
+    program,
+};
+
+/// Steps of each training.
+const STEPS: &str = "16";
+
+/// A difference below this share is noise.
+const DIFFERENT: f64 = 0.1;
+
+/// The seconds of a step.
+struct Timed {
+    /// The model and the batch.
+    training: (&'static str, usize),
+    planned: f64,
+    measured: f64,
+}
+
+impl Timed {
+    fn error(&self) -> f64 {
+        self.planned / self.measured - 1.0
+    }
+}
+
+/// Runs the tool.
+pub(crate) fn run(arguments: &[String]) -> Outcome {
+    let (words, is_saved) = without_save(arguments);
+    let oomph = program::oomph()?;
+    calibrate(&oomph)?;
+    let mut table = Measured::begin(
+        "time-accuracy",
+        is_saved,
+        &["training", ">batch", "settings", ">planned step, ms", ">measured step, ms", ">error"],
+    );
+    let mut all = Vec::new();
+    for (group, case) in GROUPS.iter().flat_map(|group| group.cases.iter().map(move |case| (group, case))) {
+        let settings = case.settings();
+        let name = format!("{} {settings}", group.name);
+        if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
+            continue;
+        }
+        let timed = timed(&oomph, group.name, group.config, case)?;
+        let milliseconds = |seconds: f64| format!("{:.1}", seconds * 1e3);
+        table.add(vec![
+            group.name.to_owned(),
+            case.batch.to_string(),
+            settings,
+            milliseconds(timed.planned),
+            milliseconds(timed.measured),
+            format!("{:+.0} %", timed.error() * 100.0),
+        ]);
+        all.push(timed);
+    }
+    summarise(&mut table, &all);
+    table.end("time-accuracy")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn calibrate(oomph: &Path) -> Result<(), Box<dyn Error>> {
+    let status = Command::new(oomph).arg("calibrate").status()?;
+    if status.success() { Ok(()) } else { Err("`oomph calibrate` fails".into()) }
+}
+
+/// Plans and measures a training in a process of its own.
+fn timed(oomph: &Path, name: &'static str, config: &str, case: &Case) -> Result<Timed, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("case.toml"), case.config(config))?;
+    let batch = case.batch.to_string();
+    let arguments = ["compare", "--config", "case.toml", "--batches", &batch, "--steps", STEPS, "--json"];
+    let output = Command::new(oomph).args(arguments).current_dir(folder.path()).output()?;
+    let answer: Value = serde_json::from_slice(&output.stdout)?;
+    let seconds = |key: &str| {
+        let seconds = answer["rows"][0][key].as_f64();
+        seconds.ok_or_else(|| format!("`oomph compare --json` has no `{key}` for {name}, batch {batch}"))
+    };
+    Ok(Timed {
+        training: (name, case.batch),
+        planned: seconds("planned_step_seconds")?,
+        measured: seconds("step_seconds")?,
+    })
+}
+
+fn summarise(table: &mut Measured, all: &[Timed]) {
+    let mut errors: Vec<f64> = all.iter().map(|timed| timed.error().abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    let percentile = |share: f64| {
+        let index = (errors.len() as f64 * share) as usize;
+        errors.get(index.min(errors.len().saturating_sub(1))).copied().unwrap_or_default()
+    };
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let pairs = pairs(all);
+    let right = pairs.iter().filter(|is_right| **is_right).count();
+    let figures = [
+        ("trainings", all.len().to_string()),
+        ("median", percent(percentile(0.5))),
+        ("p90", percent(percentile(0.9))),
+        ("pairs", pairs.len().to_string()),
+        ("right", right.to_string()),
+    ];
+    for (name, figure) in figures {
+        println!("{name}: {figure}");
+        table.data.figures.insert(name.to_owned(), figure);
+    }
+}
+
+/// For each two trainings of one model and batch whose steps differ: whether the plan names the faster one.
+fn pairs(all: &[Timed]) -> Vec<bool> {
+    let mut pairs = Vec::new();
+    for (index, one) in all.iter().enumerate() {
+        for other in all[..index].iter().filter(|other| other.training == one.training) {
+            let ratio = one.measured / other.measured;
+            if ratio.max(1.0 / ratio) > 1.0 + DIFFERENT {
+                pairs.push((one.planned < other.planned) == (one.measured < other.measured));
+            }
+        }
+    }
+    pairs
+}
