@@ -95,7 +95,7 @@ def main():
     parser.add_argument("--save", action="store_true")
     asked = parser.parse_args()
     table = Table("python3 tools/gpu_card.py OOMPH --save", "model", "training", ">batch", ">reserved, planned", ">reserved",
-                  ">error", ">in use, planned", ">in use", ">error", ">context", ">step, s")
+                  ">error", ">in use, planned", ">in use", ">error", ">context")
     grid = [cell for cell in cells(asked.fill) if all(word in f"{cell[0]} {cell[1]} {cell[2]}" for word in asked.only)]
     errors, contexts, failed = {"reserved": [], "in_use": []}, [], 0
     # Only small trainings run side by side.
@@ -113,7 +113,7 @@ def main():
                 row += [shown(planned), shown(measured), f"{100 * errors[name][-1]:+.2f} %"]
             context = (profile["card"] or {}).get("context_bytes")
             contexts += [context] if context else []
-            table.add(*row, shown(context) if context else "–", f"{statistics.median(profile['step_seconds']):.3g}")
+            table.add(*row, shown(context) if context else "–")
     for name, values in errors.items():
         if values:
             print(f"{name}: {len(values)} predictions, median {100 * statistics.median(map(abs, values)):.2f} %, "
