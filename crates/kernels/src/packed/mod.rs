@@ -180,12 +180,15 @@ impl PackedStep {
         stepped.collect()
     }
 
-    /// The name in recordings.
+    /// The name in recordings. Formats take different times.
     fn name(&self) -> &'static str {
-        match self.rule {
-            PackedRule::Sgd(_) => "sgd_packed",
-            PackedRule::Adam(_) => "adam_packed",
-            PackedRule::Lion(_) => "lion_packed",
+        match (self.rule, self.format) {
+            (PackedRule::Sgd(_), PackedFormat::Bf16) => "sgd_bf16",
+            (PackedRule::Sgd(_), PackedFormat::Int8) => "sgd_int8",
+            (PackedRule::Adam(_), PackedFormat::Bf16) => "adam_bf16",
+            (PackedRule::Adam(_), PackedFormat::Int8) => "adam_int8",
+            (PackedRule::Lion(_), PackedFormat::Bf16) => "lion_bf16",
+            (PackedRule::Lion(_), PackedFormat::Int8) => "lion_int8",
         }
     }
 
@@ -521,7 +524,7 @@ mod tests {
             let steps: Vec<_> = operations
                 .into_iter()
                 .filter_map(|operation| match operation {
-                    OperationIr::Custom(operation) if operation.id == "adam_packed" => Some(operation),
+                    OperationIr::Custom(operation) if operation.id == "adam_int8" => Some(operation),
                     _ => None,
                 })
                 .collect();
