@@ -6,7 +6,7 @@
     python3 tools/levers.py stages          # peaks and times of recompute, ResNet-18 and an LSTM of 1,024 steps
     python3 tools/levers.py gradients       # gradients kept and released, with and without recompute
     python3 tools/levers.py state           # optimizer state in 32, 16 and 8 bits: bytes a parameter and times
-    python3 tools/levers.py state-quality PHOTOS TEXT  # its accuracy over three seeds, on digits, photos and text
+    python3 tools/levers.py state-quality PHOTOS TEXT [DEVICE]  # its accuracy over three seeds, on digits, photos and text
     python3 tools/levers.py auto            # recompute = "auto" under limits
     python3 tools/levers.py quality [PHOTOS [SEEDS]]  # accuracy on digits and on photos, in fp32, bf16 and fp16
 
@@ -124,12 +124,12 @@ def planned_parameters(config):
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["parameters"]
 
 
-def state_quality(photos, text):
-    table = Table(f"{COMMAND} state-quality PHOTOS TEXT --save", "data", "optimizer", "state", "each seed", ">mean",
+def state_quality(photos, text, device="cpu"):
+    table = Table(f"{COMMAND} state-quality PHOTOS TEXT {device} --save", "data", "optimizer", "state", "each seed", ">mean",
                   ">standard error")
-    small = ["--set", "model.width=16", "--set", "model.stem=small", "--set", "train.epochs=3", "--set", "train.batch=64"]
+    small = ["--set", "model.width=16", "--set", "model.stem=small", "--set", "train.epochs=6", "--set", "train.batch=64"]
     photo = ["--config", "resnet-folder", "--set", f"data.path={photos}", *small]
-    language = ["--config", "lstm-lm", "--set", f"data.path={text}", "--set", "train.steps=400", "--set", "model.hidden=192"]
+    language = ["--config", "lstm-lm", "--set", f"data.path={text}", "--set", "train.steps=1000", "--set", "model.hidden=192"]
     adamw, momentum = ["--set", "optimizer.name=adamw"], ["--set", "optimizer.name=sgd", "--set", "optimizer.momentum=0.9"]
     cases = [("digits", "adamw", ["--config", "resnet", *adamw, "--set", "optimizer.lr=0.003"], "eval_accuracy"),
              ("digits", "momentum", ["--config", "resnet", *momentum], "eval_accuracy"),
@@ -137,8 +137,8 @@ def state_quality(photos, text):
              ("text", "adamw", [*language, *adamw, "--set", "optimizer.lr=0.004"], "eval_loss")]
     for name, optimizer, config, figure in cases:
         for state in ["fp32", "bf16", "int8"]:
-            found = [result([*config, "--set", f"optimizer.state={state}", "--set", f"train.seed={seed}"], figure)
-                     for seed in range(3)]
+            found = [result([*config, "--devices", device, "--set", f"optimizer.state={state}",
+                             "--set", f"train.seed={seed}"], figure) for seed in range(3)]
             factor, digits = (100, 1) if figure == "eval_accuracy" else (1, 3)
             found = [factor * value for value in found]
             error = statistics.stdev(found) / len(found) ** 0.5

@@ -223,6 +223,7 @@ fn json_has_every_figure() {
             "precision",
             "recompute",
             "samples_per_second",
+            "state",
             "state_bytes_per_parameter",
             "step_seconds",
             "verdict"

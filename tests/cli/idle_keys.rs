@@ -63,6 +63,7 @@ const CONTEXTS: &[Context] = &[
     idle("optimizer.beta3", "0.5", ADAM),
     idle("optimizer.epsilon", "1e-6", SGD),
     idle("optimizer.amsgrad", "true", SGD),
+    idle("optimizer.state", "int8", &["optimizer.name=rmsprop"]),
     idle("optimizer.alpha", "0.5", SGD),
     idle("optimizer.centered", "true", SGD),
     idle("optimizer.lr_decay", "0.5", SGD),

@@ -2,8 +2,8 @@
 
 use crate::support::{LSTM, RESNET, Runs};
 
-/// Sums over samples are made in another order; 20 steps carry that on. The most seen was 1.7e-5, with AVX-512.
-const TOLERANCE: f64 = 3e-5;
+/// Sums over samples are made in another order; 20 steps carry that on.
+const TOLERANCE: f64 = 1e-5;
 
 const AVERAGED: &str = "train.ema = 0.9\n";
 
@@ -38,12 +38,12 @@ fn every_strategy_makes_the_mean_of_swa() {
     for strategy in ["ddp", "dp", "model", "pipeline"] {
         runs.trained(strategy, 20, &with(strategy)).check(&alone, TOLERANCE, strategy);
     }
-    // Batch normalisation sees the whole batch with these.
+    // Batch normalisation sees the whole batch with these. Behind more steps, rounding decides about a rectifier, with AVX-512.
     let runs = Runs::new(RESNET);
-    let alone = runs.trained("alone", 20, SWA);
-    runs.trained("model", 20, &with("model")).check(&alone, TOLERANCE, "model");
+    let alone = runs.trained("alone", 12, SWA);
+    runs.trained("model", 12, &with("model")).check(&alone, TOLERANCE, "model");
     let ddp = with("ddp") + "device.sync_batch_norm = true\n";
-    runs.trained("ddp", 20, &ddp).check(&alone, TOLERANCE, "ddp");
+    runs.trained("ddp", 12, &ddp).check(&alone, TOLERANCE, "ddp");
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub use pass::Pass;
 pub use policy::Policy;
 pub use resnet::{Depth, ResNet, Stem, resnet, torchvision_name};
 pub use stage::Stage;
-pub use stages::Stages;
+pub use stages::{Stages, map_stages, visit_stages};
 pub use summary::{
     Summary, SummaryRow, blank_input, carried_shapes, check_training, parameters_wanted, summarize,
 };

@@ -207,21 +207,7 @@ impl Stages {
 
     /// Calls `visit` on every float parameter, stage by stage.
     pub fn visit(&self, visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor)) {
-        self.visit_among(|_| true, visit);
-    }
-
-    /// As [`visit`](Self::visit), for the stages whose index `is_wanted` accepts.
-    pub fn visit_among(
-        &self,
-        is_wanted: impl Fn(usize) -> bool,
-        visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor),
-    ) {
-        for (index, link) in self.chain.iter().enumerate().filter(|(index, _)| is_wanted(*index)) {
-            let Link { name, stage, frozen } = link;
-            stage.visit(index, name.as_str(), &mut |info, tensor| {
-                visit(with_frozen(info, frozen.as_deref()), tensor);
-            });
-        }
+        visit_stages(self, |_| true, visit);
     }
 
     /// Calls `visit` on every float parameter, stage by stage, until it fails.
@@ -243,21 +229,7 @@ impl Stages {
 
     /// Replaces every float parameter by the result of `map`.
     pub fn map(&mut self, map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor) {
-        self.map_among(|_| true, map);
-    }
-
-    /// As [`map`](Self::map), for the stages whose index `is_wanted` accepts.
-    pub fn map_among(
-        &mut self,
-        is_wanted: impl Fn(usize) -> bool,
-        map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
-    ) {
-        for (index, link) in self.chain.iter_mut().enumerate().filter(|(index, _)| is_wanted(*index)) {
-            let Link { name, stage, frozen } = link;
-            stage.map(index, name.as_str(), &mut |info, tensor| {
-                map(with_frozen(info, frozen.as_deref()), tensor)
-            });
-        }
+        map_stages(self, |_| true, map);
     }
 
     /// The number of trainable elements.
@@ -307,6 +279,33 @@ fn elements(stages: &Stages, counts: impl Fn(ParameterInfo<'_>) -> bool) -> usiz
     let mut count = 0;
     stages.visit(&mut |info, tensor| count += if counts(info) { tensor.elements() } else { 0 });
     count
+}
+
+/// As [`Stages::visit`], for the stages whose index `is_wanted` accepts.
+pub fn visit_stages(
+    stages: &Stages,
+    is_wanted: impl Fn(usize) -> bool,
+    visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor),
+) {
+    for (index, link) in stages.chain.iter().enumerate().filter(|(index, _)| is_wanted(*index)) {
+        let Link { name, stage, frozen } = link;
+        stage.visit(index, name.as_str(), &mut |info, tensor| {
+            visit(with_frozen(info, frozen.as_deref()), tensor);
+        });
+    }
+}
+
+/// As [`Stages::map`], for the stages whose index `is_wanted` accepts.
+pub fn map_stages(
+    stages: &mut Stages,
+    is_wanted: impl Fn(usize) -> bool,
+    map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
+) {
+    for (index, link) in stages.chain.iter_mut().enumerate().filter(|(index, _)| is_wanted(*index)) {
+        let Link { name, stage, frozen } = link;
+        stage
+            .map(index, name.as_str(), &mut |info, tensor| map(with_frozen(info, frozen.as_deref()), tensor));
+    }
 }
 
 /// The info of a parameter, with whether it is in `frozen`.

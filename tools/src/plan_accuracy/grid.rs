@@ -189,6 +189,14 @@ pub(crate) fn all() -> Vec<Case> {
         cases.push(with(RESNET18, PHOTO, 4, optimizer, RELEASES[0]));
         cases.push(with(LSTM_256, SERIES_64, 4, optimizer, RELEASES[0]));
     }
+    cases.extend(packed_state());
+    cases
+}
+
+/// Packed optimizer state beside the settings of `[memory]`.
+fn packed_state() -> Vec<Case> {
+    let with = |model, data, batch, optimizer, memory| Case { model, data, batch, optimizer, memory };
+    let mut cases = Vec::new();
     for optimizer in [ADAMW_BF16, ADAMW_INT8] {
         for memory in BESIDE_STATE {
             cases.push(with(RESNET18_WIDE, PHOTO, 4, optimizer, memory));

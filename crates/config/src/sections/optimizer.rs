@@ -48,21 +48,27 @@ impl StateFormat {
         name_of(&Self::ALL, &self)
     }
 
+    /// Reads the key for optimizers that have it: the others write none.
     fn read(section: &Section, kind: &OptimizerKind) -> Result<Self, ConfigError> {
-        let state = section.choice("state", "fp32", &Self::ALL)?;
+        let read = || section.choice("state", "fp32", &Self::ALL);
         match kind {
-            OptimizerKind::Sgd { momentum, .. } if state != Self::Fp32 && *momentum == 0.0 => {
-                section.ledger.yield_to("state", "momentum", &STATE_NEEDS_MOMENTUM)?;
+            OptimizerKind::Sgd { momentum, .. } if *momentum == 0.0 => {
+                if read()? != Self::Fp32 {
+                    section.ledger.yield_to("state", "momentum", &STATE_NEEDS_MOMENTUM)?;
+                }
             }
-            OptimizerKind::Adam(Moments { amsgrad: true, .. })
-            | OptimizerKind::AdamW(Moments { amsgrad: true, .. })
-                if state != Self::Fp32 =>
-            {
-                section.ledger.yield_to("state", "amsgrad", &STATE_WITHOUT_AMSGRAD)?;
+            OptimizerKind::Adam(moments) | OptimizerKind::AdamW(moments) if moments.amsgrad => {
+                if read()? != Self::Fp32 {
+                    section.ledger.yield_to("state", "amsgrad", &STATE_WITHOUT_AMSGRAD)?;
+                }
             }
-            _ => {}
+            OptimizerKind::Sgd { .. }
+            | OptimizerKind::Adam(_)
+            | OptimizerKind::AdamW(_)
+            | OptimizerKind::Lion { .. } => {}
+            _ => return Ok(Self::Fp32),
         }
-        section.choice("state", "fp32", &Self::ALL)
+        read()
     }
 }
 

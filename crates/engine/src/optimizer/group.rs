@@ -2,7 +2,7 @@
 
 use burn_optim::{DynOptimizer, DynState};
 use oomph_core::scope;
-use oomph_model::{AnyTensor, Named, Stages};
+use oomph_model::{AnyTensor, Named, Stages, map_stages};
 
 use super::stages_of;
 use crate::placeholder::placeholder;
@@ -50,7 +50,7 @@ pub(super) fn step_together<R: GroupRule + ?Sized>(
 ) {
     let (mut names, mut devices, mut parameters) = (Vec::new(), Vec::new(), Vec::new());
     let stages = stages_of(&gradients, model);
-    model.map_among(|stage| stages[stage], &mut |info, parameter| {
+    map_stages(model, |stage| stages[stage], &mut |info, parameter| {
         let Some(gradient) = gradients.remove(info.name) else { return parameter };
         let _scope = scope(info.name);
         let state = states.remove(info.name).unwrap_or_else(|| rule.first_state(&gradient));
@@ -62,7 +62,7 @@ pub(super) fn step_together<R: GroupRule + ?Sized>(
     });
     let stepped = rule.step_group(lr, parameters);
     let mut stepped = names.into_iter().zip(devices).zip(stepped).peekable();
-    model.map_among(|stage| stages[stage], &mut |info, parameter| {
+    map_stages(model, |stage| stages[stage], &mut |info, parameter| {
         // The same walk: the parameters come in the same order.
         let Some(((name, device), after)) = stepped.next_if(|((name, _), _)| name == info.name) else {
             return parameter;

@@ -22,7 +22,7 @@ use oomph_config::{Moments, Optimizer as OptimizerSettings, OptimizerKind};
 use oomph_core::{Bytes, scope};
 use oomph_kernels::{AdamStep, SgdStep};
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Kernels, Named, Stages};
+use oomph_model::{AnyTensor, Kernels, Named, Stages, map_stages};
 
 use crate::record::{HostTensor, OptimizerRecord, RecordError, Scalar};
 
@@ -229,7 +229,7 @@ fn step_each<S>(
     mut step: impl FnMut(AnyTensor, AnyTensor, Option<S>) -> (AnyTensor, Option<S>),
 ) {
     let stages = stages_of(&gradients, model);
-    model.map_among(|stage| stages[stage], &mut |info, parameter| {
+    map_stages(model, |stage| stages[stage], &mut |info, parameter| {
         let Some(gradient) = gradients.remove(info.name) else { return parameter };
         let _scope = scope(info.name);
         let before = parameter.device().gradient_checkpointing_strategy();

@@ -16,7 +16,7 @@ use oomph_kernels::{
     },
 };
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Kernels, Named, ParameterInfo, Stages};
+use oomph_model::{AnyTensor, Kernels, Named, ParameterInfo, Stages, visit_stages};
 
 use super::group::{After, Before, GroupRule, step_together};
 use crate::record::{HostTensor, OptimizerRecord, PackedTensor, RecordError, Scalar};
@@ -92,7 +92,7 @@ impl Packed {
         let mut own = Named::new();
         let stages = super::stages_of(gradients, model);
         charge(Account::Host, || {
-            model.visit_among(|stage| stages[stage], &mut |info, parameter| {
+            visit_stages(model, |stage| stages[stage], &mut |info, parameter| {
                 if self.holds(&info, parameter.elements())
                     && let Some((name, gradient)) = gradients.remove_entry(info.name)
                 {

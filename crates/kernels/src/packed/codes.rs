@@ -15,13 +15,7 @@
 //!
 //! Blocks have 128 elements, those of the paper 2,048.
 
-use super::MomentKind;
-
-/// Elements with one scale.
-pub(super) const BLOCK: usize = 128;
-
-/// The values of a block.
-pub(super) type Values = [f32; BLOCK];
+use super::format::{BLOCK, MomentKind, Values};
 
 /// The codes of a block.
 pub(super) type Codes = [u8; BLOCK];

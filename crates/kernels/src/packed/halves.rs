@@ -2,7 +2,7 @@
 //! of squares moves by a thousandth a step, which is less than bf16 can tell, so rounding to the nearest would leave it
 //! where it is.
 
-use super::codes::{BLOCK, Values};
+use super::format::{BLOCK, Values};
 
 /// The values of the words of a block. A block at the end may have fewer.
 #[inline(always)]

@@ -1,6 +1,7 @@
 //! Optimizer steps whose moments are packed into 8 or 16 bits an element. A step computes in 32 bits and rounds what it stores.
 
 mod codes;
+mod format;
 mod halves;
 mod moment;
 mod step;
@@ -25,31 +26,11 @@ use crate::{
     simd::by_vectors,
 };
 
-pub use moment::{MomentKind, StoredMoment};
+pub use format::{MomentKind, PackedFormat};
+pub use moment::StoredMoment;
 
-use codes::BLOCK;
+use format::BLOCK;
 use step::{MomentPiece, Piece, Update};
-
-/// How moments are packed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PackedFormat {
-    /// 16 bits with the exponent of 32, rounded stochastically: the mean of what is stored is what was computed. The random
-    /// bits depend on the element and the step alone.
-    Bf16,
-    /// 8 bits, with a scale of 32 bits for each 128 elements: block-wise dynamic quantisation (Dettmers et al. 2022,
-    /// <https://arxiv.org/abs/2110.02861>). Of a mean of squares the root is stored.
-    Int8,
-}
-
-impl PackedFormat {
-    /// Words of 32 bits of a moment with so many elements.
-    pub fn words(self, elements: usize) -> usize {
-        match self {
-            Self::Bf16 => elements.div_ceil(2),
-            Self::Int8 => elements.div_ceil(BLOCK) * (BLOCK / 4 + 1),
-        }
-    }
-}
 
 /// A step of Lion (Chen et al. 2023, <https://arxiv.org/abs/2302.06675>, algorithm 2).
 ///

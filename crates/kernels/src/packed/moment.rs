@@ -1,18 +1,9 @@
 use burn::tensor::bf16;
 
 use super::{
-    PackedFormat,
-    codes::{BLOCK, decode, encode},
+    codes::{decode, encode},
+    format::{BLOCK, MomentKind, PackedFormat},
 };
-
-/// What a moment holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MomentKind {
-    /// A mean of gradients.
-    Signed,
-    /// A mean of their squares.
-    Square,
-}
 
 /// A packed moment in host memory, as checkpoints hold it.
 #[derive(Clone, Debug, PartialEq)]

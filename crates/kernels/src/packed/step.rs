@@ -1,8 +1,8 @@
 //! The rules of the steps for one element, and the loop over blocks.
 
 use super::{
-    MomentKind, PackedFormat,
-    codes::{BLOCK, Codes, Values, decode, encode},
+    codes::{Codes, decode, encode},
+    format::{BLOCK, MomentKind, PackedFormat, Values},
     halves,
 };
 use crate::optimizer_step::{AdamFactors, SgdStep};

@@ -79,7 +79,7 @@ impl Training<'_> {
         let optimizer = self.driver.stepper.optimizer.record()?;
         self.check_finite("the optimizer state", &optimizer.tensors)?;
         let broken = optimizer.packed.iter().find(|(_, packed)| !packed.is_finite());
-        broken.map_or(Ok(()), |(name, _)| Err(self.non_finite("the optimizer state", name)))?;
+        broken.map_or(Ok(()), |(name, _)| Err(non_finite(self, "the optimizer state", name)))?;
         let carried = carried_record(&self.carried()?)?;
         self.check_finite("the carried state", &carried)?;
         let (progress, loss_scale) = (self.progress.clone(), self.driver.stepper.loss_scale);
@@ -95,18 +95,7 @@ impl Training<'_> {
     }
 
     fn check_finite(&self, part: &'static str, tensors: &Named<HostTensor>) -> Result<(), TrainError> {
-        least_broken(tensors).map_or(Ok(()), |name| Err(self.non_finite(part, name)))
-    }
-
-    fn non_finite(&self, part: &'static str, name: &str) -> TrainError {
-        TrainError::NonFiniteState {
-            step: self.progress.step,
-            part,
-            name: name.to_owned(),
-            lr: self.driver.last_lr,
-            checkpoint: self.saves.last.clone(),
-            steadier: Steadier::of(&self.session.config),
-        }
+        least_broken(tensors).map_or(Ok(()), |name| Err(non_finite(self, part, name)))
     }
 
     /// The carried state of all replicas; empty without one.
@@ -114,6 +103,18 @@ impl Training<'_> {
         let Some(carried) = &self.driver.stepper.carried else { return Ok(Carried::new()) };
         command(&self.session.replicas, RankCommand::Carried)?;
         Ok(self.session.replicas.gather_carried(carried)?)
+    }
+}
+
+/// The error of a state that is not finite.
+fn non_finite(training: &Training<'_>, part: &'static str, name: &str) -> TrainError {
+    TrainError::NonFiniteState {
+        step: training.progress.step,
+        part,
+        name: name.to_owned(),
+        lr: training.driver.last_lr,
+        checkpoint: training.saves.last.clone(),
+        steadier: Steadier::of(&training.session.config),
     }
 }
 

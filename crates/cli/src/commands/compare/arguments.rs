@@ -11,6 +11,27 @@ use crate::{error::CliError, output::OverwriteArguments};
 /// The warm-up and one more step, so that there is a median.
 const LEAST_STEPS: usize = WARMUP + 1;
 
+/// Settings that change memory.
+#[derive(Args, Debug)]
+pub(super) struct LeverArguments {
+    /// Precisions to compare (`memory.precision`): fp32, bf16, fp16
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) precisions: Vec<String>,
+    /// What backward recomputes (`memory.recompute`): none, ops, stages, auto, or names of stages as
+    /// in `layer1+layer2`
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) recompute: Vec<String>,
+    /// Whether layers keep fewer tensors for backward than Burn's layers (`memory.lean`)
+    #[arg(long, value_name = "BOOL,…", value_delimiter = ',')]
+    pub(super) lean: Vec<bool>,
+    /// How long gradients stay (`memory.gradients`): keep, release
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) gradients: Vec<String>,
+    /// Formats of the optimizer's state (`optimizer.state`): fp32, bf16, int8
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) states: Vec<String>,
+}
+
 #[derive(Args, Debug)]
 #[command(
     group(ArgGroup::new("what").args(["optimizers", "batches", "micro_batches", "precisions", "recompute", "lean", "gradients", "states"]).required(true).multiple(true)),
@@ -38,22 +59,8 @@ pub(crate) struct CompareArguments {
     /// Micro-batches to compare (`memory.micro_batch`)
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = count(1..=MOST_SAMPLES))]
     pub(super) micro_batches: Vec<u32>,
-    /// Precisions to compare (`memory.precision`): fp32, bf16, fp16
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub(super) precisions: Vec<String>,
-    /// What backward recomputes (`memory.recompute`): none, ops, stages, auto, or names of stages as
-    /// in `layer1+layer2`
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub(super) recompute: Vec<String>,
-    /// Whether layers keep fewer tensors for backward than Burn's layers (`memory.lean`)
-    #[arg(long, value_name = "BOOL,…", value_delimiter = ',')]
-    pub(super) lean: Vec<bool>,
-    /// How long gradients stay (`memory.gradients`): keep, release
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub(super) gradients: Vec<String>,
-    /// Formats of the optimizer's state (`optimizer.state`): fp32, bf16, int8
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub(super) states: Vec<String>,
+    #[command(flatten)]
+    pub(super) levers: LeverArguments,
     /// Optimizer steps of each training; the first two are not timed
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = count(LEAST_STEPS..))]
     pub(super) steps: u32,
