@@ -245,9 +245,10 @@ impl Optimizer {
         section.ledger.set_others_aside("name", "sgd", SHARED);
         section.ledger.keep_applicable("name", OWNERS)?;
         let weight_decay = if name == OptimizerName::AdamW { 0.01 } else { 0.0 };
+        let lr = section.number("lr", name.default_lr(), POSITIVE)?;
         let kind = OptimizerKind::read(section, name)?;
         Ok(Self {
-            lr: section.number("lr", name.default_lr(), POSITIVE)?,
+            lr,
             state: StateFormat::read(section, &kind)?,
             kind,
             weight_decay: section.number("weight_decay", weight_decay, 0.0..)?,
