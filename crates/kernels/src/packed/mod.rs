@@ -23,14 +23,14 @@ use crate::{
     kernels::Kernels,
     optimizer_step::{AdamStep, SgdStep, changing_all},
     sequence::zeros_by_kernel,
-    simd::by_vectors,
+    simd::vectorised,
 };
 
 pub use format::{MomentKind, PackedFormat};
 pub use moment::StoredMoment;
 
 use format::BLOCK;
-use step::{MomentPiece, Piece, Update};
+use step::{Loops, MomentPiece, Piece, Update};
 
 /// A step of Lion (Chen et al. 2023, <https://arxiv.org/abs/2302.06675>, algorithm 2).
 ///
@@ -197,7 +197,7 @@ impl PackedStep {
         let gradient = inputs.split_off(1 + M);
         let gradient = gradient.first().map(floats).unwrap_or_default();
         let time = self.time as u32;
-        let work = |piece: &mut Piece<'_, M>| by_vectors(|| step::step(update, self.format, time, piece));
+        let work = |piece: &mut Piece<'_, M>| vectorised(Loops { update, format: self.format, time, piece });
         let mut pieces = self.pieces::<M>(&mut inputs, gradient);
         match &mut pieces[..] {
             [one] => work(one),

@@ -5,7 +5,10 @@ use super::{
     format::{BLOCK, MomentKind, PackedFormat, Values},
     halves,
 };
-use crate::optimizer_step::{AdamFactors, SgdStep};
+use crate::{
+    optimizer_step::{AdamFactors, SgdStep},
+    simd::SimdLoops,
+};
 
 /// The step of one element. It has `M` moments.
 pub(super) trait Update<const M: usize>: Copy + Sync {
@@ -91,14 +94,24 @@ pub(super) struct MomentPiece<'a> {
     pub(super) scales: &'a mut [u32],
 }
 
-/// Takes the step number `time` for a piece.
+/// The step of a piece. As a closure it would be too long for the compiler to inline it where wide vectors are enabled.
+pub(super) struct Loops<'p, 'a, U, const M: usize> {
+    pub(super) update: U,
+    pub(super) format: PackedFormat,
+    /// The number of the step.
+    pub(super) time: u32,
+    pub(super) piece: &'p mut Piece<'a, M>,
+}
+
+impl<const M: usize, U: Update<M>> SimdLoops for Loops<'_, '_, U, M> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        step(self.update, self.format, self.time, self.piece);
+    }
+}
+
 #[inline(always)]
-pub(super) fn step<const M: usize, U: Update<M>>(
-    update: U,
-    format: PackedFormat,
-    time: u32,
-    piece: &mut Piece<'_, M>,
-) {
+fn step<const M: usize, U: Update<M>>(update: U, format: PackedFormat, time: u32, piece: &mut Piece<'_, M>) {
     let Piece { first, parameter, gradient, moments } = piece;
     let blocks = parameter.chunks_mut(BLOCK).zip(gradient.chunks(BLOCK));
     for (block, (parameter, gradient)) in blocks.enumerate() {
