@@ -3,7 +3,7 @@
 //!
 //! - [`measure`]: times kernels of each kind at some sizes, through the functions that a training calls.
 //! - [`Calibration`]: the times, in a file of the user's cache that belongs to one [`MachineKey`].
-//! - [`reference`]: the calibration of another machine, for ratios of times where this one is not measured yet.
+//! - [`reference()`]: the calibration of another machine, for ratios of times where this one is not measured yet.
 //!
 //! ```
 //! use oomph_calibration::{MachineKey, reference};
