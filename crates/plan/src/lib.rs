@@ -5,7 +5,7 @@
 //!   their sources in Burn and the measurements they were tested against.
 //! - [`PoolLayout`]: how a GPU's allocator reserves memory for what is in use.
 //! - [`replay`]: simulates the allocator over a recording and returns a [`Timeline`](oomph_timeline::Timeline).
-//! - [`cost`]: the estimated duration of the operations, to compare two ways to compute the same.
+//! - [`time`]: the work of the operations, and how long they take.
 //!
 //! ```
 //! use burn_backend::{DType, Shape};
