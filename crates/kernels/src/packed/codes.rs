@@ -6,7 +6,7 @@
 //! table and no search.
 //!
 //! Three things differ from the paper. Optimizers divide by the root of a mean square, and a mean square that became 0 or stands
-//! still makes steps that are thousands of times too long:
+//! still makes steps that are far too long:
 //!
 //! - The root of a mean square is coded, not the mean square. It has half as many decades.
 //! - A mean square above 0 never becomes 0.

@@ -457,7 +457,6 @@ mod tests {
     #[test]
     fn rounded_moments_make_nearly_the_same_steps() {
         let [bf16, int8] = FORMATS.map(share_of_difference);
-        // With mean squares instead of their roots, 8 bits differ by a factor of more than 10.
         assert!(bf16 < 0.04 && int8 < 0.25, "{bf16} {int8}");
     }
 
