@@ -28,8 +28,16 @@ impl PackedFormat {
     /// Words of 32 bits of a moment with so many elements.
     pub fn words(self, elements: usize) -> usize {
         match self {
+            Self::Bf16 => self.words_of_codes(elements),
+            Self::Int8 => self.words_of_codes(elements) + elements.div_ceil(BLOCK),
+        }
+    }
+
+    /// The words before the scales.
+    pub(super) const fn words_of_codes(self, elements: usize) -> usize {
+        match self {
             Self::Bf16 => elements.div_ceil(2),
-            Self::Int8 => elements.div_ceil(BLOCK) * (BLOCK / 4 + 1),
+            Self::Int8 => elements.div_ceil(BLOCK) * (BLOCK / 4),
         }
     }
 }

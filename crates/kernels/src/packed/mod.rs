@@ -215,17 +215,12 @@ impl PackedStep {
     ) -> Vec<Piece<'a, M>> {
         let mut changed = changed.iter_mut();
         let parameter: &mut [f32] = changed.next().map(FlexTensor::storage_mut).unwrap_or_default();
-        let blocks = parameter.len().div_ceil(BLOCK);
         // A storage that somebody else holds is copied. The copies are charged to the device, and the list of pieces is not.
         let moments: [&mut [u32]; M] =
             std::array::from_fn(|_| changed.next().map(FlexTensor::storage_mut).unwrap_or_default());
         let mut moments = moments.map(|words| {
-            let codes = match self.format {
-                PackedFormat::Bf16 => words.len(),
-                PackedFormat::Int8 => blocks * (BLOCK / 4),
-            };
-            let (words, scales) = words.split_at_mut(codes);
-            (words.chunks_mut(codes_of(TASK, self.format)), scales.chunks_mut(TASK / BLOCK))
+            let (words, scales) = words.split_at_mut(self.format.words_of_codes(parameter.len()));
+            (words.chunks_mut(self.format.words_of_codes(TASK)), scales.chunks_mut(TASK / BLOCK))
         });
         charge(Account::Host, || {
             let parts = parameter.chunks_mut(TASK).zip(gradient.chunks(TASK)).enumerate();
@@ -300,14 +295,6 @@ impl LionStep {
 
 /// Elements that make a task worth its cost: whole blocks.
 const TASK: usize = 32 << 10;
-
-/// Words of so many elements, which are whole blocks, without scales.
-const fn codes_of(elements: usize, format: PackedFormat) -> usize {
-    match format {
-        PackedFormat::Bf16 => elements / 2,
-        PackedFormat::Int8 => elements / 4,
-    }
-}
 
 #[cfg(test)]
 mod tests {

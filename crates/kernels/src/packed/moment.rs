@@ -33,7 +33,7 @@ impl StoredMoment {
                 Self::Bf16(halves.take(elements).map(bf16::from_bits).collect())
             }
             PackedFormat::Int8 => {
-                let (codes, scales) = words.split_at(elements.div_ceil(BLOCK) * BLOCK / 4);
+                let (codes, scales) = words.split_at(format.words_of_codes(elements));
                 let codes = codes.iter().flat_map(|word| word.to_le_bytes()).take(elements).collect();
                 Self::Int8 { codes, scales: scales.iter().map(|bits| f32::from_bits(*bits)).collect() }
             }
