@@ -5,6 +5,7 @@
     python3 tools/levers.py activations     # bytes per image of ResNet-50 at 224x224, by precision, recompute and lean
     python3 tools/levers.py stages          # peaks and times of recompute, ResNet-18 and an LSTM of 1,024 steps
     python3 tools/levers.py gradients       # gradients kept and released, with and without recompute
+    python3 tools/levers.py offload         # optimizer state and inputs of recomputed stages in host memory
     python3 tools/levers.py state           # optimizer state in 32, 16 and 8 bits: bytes a parameter and times
     python3 tools/levers.py state-quality PHOTOS TEXT [DEVICE]  # its accuracy over three seeds, on digits, photos and text
     python3 tools/levers.py auto            # recompute = "auto" under limits
@@ -118,6 +119,31 @@ def state():
     return table
 
 
+def offload():
+    table = Table(f"{COMMAND} offload --save", "model", "gradients", "offload", ">planned peak", ">peak in use", ">×",
+                  ">in host memory", ">step", ">×")
+    lstm = ["--config", "lstm", "--set", "model.hidden=1024", "--set", "model.layers=4", "--set", "optimizer.clip_norm=1.0"]
+    recompute = ["--set", "memory.recompute=stages", "--set", "optimizer.name=adamw"]
+    for name, config, batch in [("resnet50 224×224", ["--config", "synthetic-resnet50"], 8), ("lstm 4 × 1,024", lstm, 32)]:
+        config = [*config, *recompute]
+        rows = compare(*config, "--steps", "12", "--batches", str(batch), "--gradients", "keep,release",
+                       "--offload", "none,optimizer,activations,optimizer+activations")
+        for row in rows:
+            mib = lambda size: f"{size / 2**20:,.0f} MiB"
+            away = planned(config, batch, f"memory.offload={row['offload'].replace('+', ',')}").get("planned_offloaded_bytes", 0)
+            table.add(name, row["gradients"], row["offload"], mib(row["planned_peak_bytes"]), mib(row["peak_in_use_bytes"]),
+                      f"{row['peak_in_use_bytes'] / rows[0]['peak_in_use_bytes']:.2f}", mib(away), f"{row['step_seconds']:.3f} s",
+                      f"{row['step_seconds'] / rows[0]['step_seconds']:.2f}")
+    return table
+
+
+def planned(config, batch, setting):
+    """What is planned for a batch."""
+    command = [OOMPH, "plan", "--json", *config, "--batch", str(batch), "--set", setting]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return json.loads(found)["batches"][0]
+
+
 def planned_parameters(config):
     """The number of parameters."""
     command = [OOMPH, "summary", "--json", *config]
@@ -199,7 +225,7 @@ def quality(photos=None, seeds="3"):
 
 
 if __name__ == "__main__":
-    commands = {"activations": activations, "stages": stages, "gradients": gradients, "state": state, "state-quality": state_quality,
+    commands = {"activations": activations, "stages": stages, "gradients": gradients, "offload": offload, "state": state, "state-quality": state_quality,
                 "auto": auto, "quality": quality}
     words = [word for word in sys.argv[1:] if word != "--save"]
     if not words or words[0] not in commands:

@@ -7,6 +7,7 @@ mod leaks;
 mod limit;
 #[path = "../machine/limits.rs"]
 mod limits;
+mod offload;
 mod out_of_memory;
 mod replicas;
 mod resume;

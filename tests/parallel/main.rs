@@ -9,6 +9,7 @@ mod dp;
 mod labels;
 mod mixing;
 mod norms;
+mod offload;
 mod packed;
 mod release;
 mod samples;

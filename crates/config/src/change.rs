@@ -11,6 +11,7 @@ use crate::{
     section_names::OPEN_SECTIONS,
     sections::{
         memory::{Gradients, MicroBatch, Precision, Recompute},
+        offload::Offload,
         optimizer::{OptimizerName, StateFormat},
     },
     setting::Setting,
@@ -48,6 +49,8 @@ pub enum Change {
     Recompute(Recompute),
     /// `memory.gradients`.
     Gradients(Gradients),
+    /// `memory.offload`.
+    Offload(Offload),
     /// `memory.precision`.
     Precision(Precision),
     /// `memory.limit`.
@@ -84,6 +87,7 @@ impl Change {
             Self::Lean(on) => ("memory.lean", (*on).into()),
             Self::Recompute(recompute) => ("memory.recompute", recompute.clone().into()),
             Self::Gradients(gradients) => ("memory.gradients", gradients.name().into()),
+            Self::Offload(offload) => ("memory.offload", offload.name().into()),
             Self::Precision(precision) => ("memory.precision", precision.name().into()),
             Self::Limit(bytes) => ("memory.limit", (*bytes).into()),
             Self::Optimizer(name) => ("optimizer.name", name.as_str().into()),

@@ -9,6 +9,9 @@ pub trait Watch {
     /// `tensor` now holds the parameter, gradient or state `name`.
     fn holds(&mut self, category: Category, name: &str, tensor: &AnyTensor);
 
+    /// So many bytes of a category are in host memory now, by `memory.offload`.
+    fn offloaded(&mut self, _category: Category, _bytes: u64) {}
+
     /// The stage `stage` of the current phase ended. An empty `stage` means that the phase ended.
     fn boundary(&mut self, _stage: &str) {}
 }

@@ -122,7 +122,7 @@ impl CustomOp {
 
     /// Whether the inputs are on a capture device.
     pub(crate) fn is_recorded(&self) -> bool {
-        self.inputs.iter().all(|input| primitive_on::<CaptureBackend>(input).is_some())
+        self.inputs.iter().all(AnyTensor::is_recorded)
     }
 
     /// Records the operation with its workspace on the CPU.

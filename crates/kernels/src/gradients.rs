@@ -48,7 +48,7 @@ pub fn sum_of_squares(tensors: &[&AnyTensor], kernels: Kernels) -> Option<Tensor
 /// # Panics
 /// As [`sum_of_squares`].
 pub fn read_sum_of_squares(tensors: &[&AnyTensor], kernels: Kernels) -> Result<f64, DeviceError> {
-    let is_recorded = tensors.first().is_some_and(|tensor| primitive_on::<CaptureBackend>(tensor).is_some());
+    let is_recorded = tensors.first().is_some_and(|tensor| tensor.is_recorded());
     if kernels == Kernels::Cpu {
         let squares = tensors.iter().filter(|_| !is_recorded).map(|tensor| squares_in_place(tensor));
         return Ok(charge(Account::Host, || squares.sum()));

@@ -9,6 +9,7 @@
 //!   it.
 //! - [`conv`], [`norm`], [`lstm`], [`cross_entropy`], [`binary_cross_entropy`] and the operations below: forward and backward of layers, on plain
 //!   tensors.
+//! - [`offload`]: tensors that lie in host memory while their device does without them.
 //! - [`SgdStep`] and [`AdamStep`]: optimizer steps in one pass; [`packed`]: steps with moments of 8 or 16 bits; [`averaged`]: averages over
 //!   time.
 //!
@@ -45,6 +46,7 @@ mod interleave;
 mod kernels;
 pub mod lstm;
 pub mod norm;
+pub mod offload;
 mod optimizer_step;
 pub mod packed;
 mod panels;

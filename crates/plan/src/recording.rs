@@ -52,6 +52,13 @@ pub enum Noted {
     Step(String),
     /// The plan ends. Later operations only show which tensors outlive it.
     End,
+    /// So many bytes of a category are in host memory now, instead of on the device.
+    Offloaded {
+        /// The category.
+        category: Category,
+        /// The bytes.
+        bytes: u64,
+    },
     /// Memory that is kept from now on and read by no operation.
     Kept {
         /// Its size.

@@ -52,7 +52,7 @@ fn replay_by(recording: &Recording, simulated: Simulated, head: Head) -> Timelin
     let Simulated { mut sim, rules } = simulated;
     sim.graph = recording.is_checkpointed.then(Graph::default);
     sim.graph_order.ends = recording.graph_ends;
-    let mut replay = Replay { sim, tensors: Vec::new(), steps: Vec::new() };
+    let mut replay = Replay { sim, tensors: Vec::new(), steps: Vec::new(), offloads: Offloads::default() };
     let mut notes = recording.notes.iter().peekable();
     'operations: for (index, operation) in recording.operations.iter().enumerate() {
         if let Some(first) = first_output(operation) {
@@ -111,6 +111,14 @@ struct Replay {
     sim: AllocatorSim,
     tensors: Vec<TensorLocation>,
     steps: Vec<Span>,
+    offloads: Offloads,
+}
+
+/// Bytes that are in host memory instead of on the device.
+#[derive(Default)]
+struct Offloads {
+    now: Vec<(Category, u64)>,
+    most: u64,
 }
 
 impl Replay {
@@ -126,6 +134,7 @@ impl Replay {
             }
             // Never released: the timeline ends before.
             Noted::Kept { bytes, what } => self.sim.keep(*bytes, what),
+            Noted::Offloaded { category, bytes } => self.offloaded(*category, *bytes),
             Noted::End => return false,
             Noted::Held { tensor, category, name } => {
                 if let (Category::Parameters, Some(graph)) = (category, &mut self.sim.graph) {
@@ -144,6 +153,13 @@ impl Replay {
             }
         }
         true
+    }
+
+    fn offloaded(&mut self, category: Category, bytes: u64) {
+        let Offloads { now, most } = &mut self.offloads;
+        now.retain(|(other, _)| *other != category);
+        now.push((category, bytes));
+        *most = now.iter().map(|(_, bytes)| bytes).sum::<u64>().max(*most);
     }
 
     fn end_step(&mut self, event: u32) {
@@ -165,6 +181,7 @@ impl Replay {
             reserved,
             occupied,
             blocks,
+            offloaded_bytes: Bytes::new(self.offloads.most),
             spans: self.steps,
             names,
             ..Timeline::new(Origin::Planned, Clock::Operations)

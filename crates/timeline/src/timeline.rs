@@ -45,6 +45,8 @@ pub struct Timeline {
     pub device: String,
     /// The device's memory limit, if known.
     pub limit_bytes: Option<Bytes>,
+    /// In a plan: the most bytes that are in host memory instead of on the device, by `memory.offload`.
+    pub offloaded_bytes: Bytes,
     /// The unit of `times`.
     pub clock: Clock,
     /// The time of each event; never decreasing. Its length is the number of events.
@@ -82,6 +84,7 @@ impl Timeline {
             title: String::new(),
             device: String::new(),
             limit_bytes: None,
+            offloaded_bytes: Bytes::default(),
             clock,
             times: Vec::new(),
             reserved: Vec::new(),

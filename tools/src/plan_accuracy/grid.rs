@@ -131,6 +131,22 @@ const LION_INT8: &str = "name = 'lion', state = 'int8'";
 const MOMENTUM_BF16: &str = "name = 'sgd', momentum = 0.9, state = 'bf16'";
 const LION_BF16: &str = "name = 'lion', state = 'bf16'";
 
+/// State, and inputs of recomputed stages, in host memory: alone, and with each other lever.
+const OFFLOADS: [&str; 12] = [
+    "offload = 'optimizer'",
+    "offload = 'optimizer', lean = false",
+    "offload = 'optimizer', recompute = 'ops'",
+    "offload = 'optimizer', recompute = 'stages'",
+    "offload = 'optimizer', precision = 'bf16'",
+    "offload = 'optimizer', gradients = 'release'",
+    "offload = 'optimizer', micro_batch = 3",
+    "offload = 'activations', recompute = 'stages'",
+    "offload = 'activations', recompute = 'stages', precision = 'bf16'",
+    "offload = 'activations', recompute = 'stages', micro_batch = 3",
+    "offload = 'optimizer,activations', recompute = 'stages', gradients = 'release'",
+    "offload = 'optimizer,activations', recompute = 'stages', lean = false, precision = 'fp16'",
+];
+
 /// All cases; the quick ones come first in each group.
 pub(crate) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -190,6 +206,7 @@ pub(crate) fn all() -> Vec<Case> {
         cases.push(with(LSTM_256, SERIES_64, 4, optimizer, RELEASES[0]));
     }
     cases.extend(packed_state());
+    cases.extend(offloaded());
     cases
 }
 
@@ -208,6 +225,25 @@ fn packed_state() -> Vec<Case> {
         for memory in ["", RELEASES[0]] {
             cases.push(with(RESNET18, PHOTO, 4, optimizer, memory));
             cases.push(with(LSTM_256, SERIES_64, 4, optimizer, memory));
+        }
+    }
+    cases
+}
+
+/// Bytes in host memory beside the other settings.
+fn offloaded() -> Vec<Case> {
+    let with = |model, data, batch, optimizer, memory| Case { model, data, batch, optimizer, memory };
+    let mut cases = Vec::new();
+    for memory in OFFLOADS {
+        cases.push(with(RESNET18_WIDE, PHOTO, 4, ADAMW, memory));
+        cases.push(with(RESNET50_WIDE, PHOTO_160, 4, MOMENTUM, memory));
+        cases.push(with(LSTM_256, SERIES_16, 4, ADAM, memory));
+        cases.push(with(TIED, WORDS_35, 10, LION, memory));
+    }
+    for optimizer in [ADAMW_INT8, ADAMW_BF16, LION_INT8, MOMENTUM_BF16] {
+        for memory in [OFFLOADS[0], OFFLOADS[10]] {
+            cases.push(with(RESNET18_WIDE, PHOTO, 4, optimizer, memory));
+            cases.push(with(LSTM_256, SERIES_16, 4, optimizer, memory));
         }
     }
     cases
@@ -258,5 +294,7 @@ pub(crate) fn sample() -> Vec<Case> {
         quick(OWN, PHOTO, 16, RELEASES[5], SGD),
         quick(RESNET18, PHOTO, 4, RELEASES[0], ADAMW_INT8),
         quick(LSTM_256, SERIES_16, 4, "", ADAMW_BF16),
+        quick(RESNET18, PHOTO, 4, OFFLOADS[0], ADAM),
+        quick(LSTM_256, SERIES_16, 4, OFFLOADS[10], ADAMW_INT8),
     ]
 }

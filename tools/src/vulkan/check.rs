@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 13] = [
     // Losses differ by 1e-6 until a rounding error decides about a ReLU. With longer steps that happens earlier.
     // With the seed 0 it does in step 19.
     vulkan("resnet", RESNET, &["train.steps=20", "optimizer.lr=2e-4", "train.seed=1"], Processor(1e-3)),
@@ -24,6 +24,12 @@ const CASES: [Case; 12] = [
     vulkan("resnet recompute", RESNET, &["memory.recompute=stages"], Processor(1e-3)),
     vulkan("lstm micro-batches", LSTM, &["memory.micro_batch=4"], Processor(1e-3)),
     vulkan("lstm released", LSTM, &["optimizer.clip_norm=1.0", "memory.gradients=release"], Processor(1e-3)),
+    vulkan(
+        "lstm offload",
+        LSTM,
+        &["memory.recompute=stages", "memory.offload=optimizer,activations"],
+        Processor(1e-3),
+    ),
     vulkan(
         "resnet int8 state",
         RESNET,

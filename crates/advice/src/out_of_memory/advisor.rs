@@ -151,7 +151,9 @@ struct Advisor<'a> {
 impl Advisor<'_> {
     fn advise(&self) -> Advised {
         let Some(unmoved) = self.moved(Vec::new()) else { return Advised::default() };
-        let levers = LEVERS.iter().filter(|lever| self.subject.has(lever));
+        let is_cpu = matches!(self.backend, Backend::Cpu { .. });
+        let helps = |lever: &&Lever| self.subject.has(lever) && !(lever.is_for_gpus && is_cpu);
+        let levers = LEVERS.iter().filter(helps);
         let levers: Vec<&'static Lever> = levers.collect();
         let (keeping, changing): (Vec<_>, Vec<_>) =
             levers.iter().copied().partition(|lever| lever.keeps_mathematics);

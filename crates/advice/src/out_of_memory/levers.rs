@@ -2,7 +2,7 @@
 
 use oomph_config::{
     Change, MicroBatch, OptimizerKind, OptimizerName, Precision, Recompute,
-    sections::{memory::Gradients, optimizer::StateFormat},
+    sections::{memory::Gradients, offload::Offload, optimizer::StateFormat},
 };
 use oomph_core::Split;
 
@@ -24,6 +24,8 @@ pub(super) struct Lever {
     pub(super) is_for_evaluation: bool,
     /// Whether it changes the batch.
     pub(super) changes_batch: bool,
+    /// Whether it helps on GPUs alone.
+    pub(super) is_for_gpus: bool,
     /// Its other effects, in a few words. Reports show them.
     pub(super) about: fn(&Session) -> &'static str,
     /// The candidates for a session, from the weakest to the strongest.
@@ -31,12 +33,13 @@ pub(super) struct Lever {
 }
 
 /// All levers, in the order in which they are tried and proposed.
-pub(super) const LEVERS: [Lever; 9] = [
+pub(super) const LEVERS: [Lever; 10] = [
     Lever {
         name: "micro-batch",
         keeps_mathematics: true,
         is_for_evaluation: false,
         changes_batch: false,
+        is_for_gpus: false,
         about: |session| match session.has_running_statistics {
             true => "same batch; batch normalisation is over the micro-batch",
             false => "same batch, same gradients",
@@ -52,6 +55,7 @@ pub(super) const LEVERS: [Lever; 9] = [
         keeps_mathematics: true,
         is_for_evaluation: true,
         changes_batch: false,
+        is_for_gpus: false,
         about: |_| "same evaluation results",
         candidates: |session| {
             // No evaluation batch has more samples than are held out.
@@ -64,6 +68,7 @@ pub(super) const LEVERS: [Lever; 9] = [
         keeps_mathematics: true,
         is_for_evaluation: true,
         changes_batch: false,
+        is_for_gpus: false,
         about: |_| "layers keep fewer activations for backward",
         candidates: |session| switch(session.config.memory.lean, Change::Lean(true)),
     },
@@ -72,6 +77,7 @@ pub(super) const LEVERS: [Lever; 9] = [
         keeps_mathematics: true,
         is_for_evaluation: false,
         changes_batch: false,
+        is_for_gpus: false,
         about: |_| "recomputes activations in backward; bit-identical training",
         candidates: |session| {
             // Not `auto`: it relies on the limit, which may have been wrong.
@@ -84,6 +90,7 @@ pub(super) const LEVERS: [Lever; 9] = [
         keeps_mathematics: true,
         is_for_evaluation: false,
         changes_batch: false,
+        is_for_gpus: false,
         about: |_| "each stage takes its step in backward; bit-identical training",
         candidates: |session| {
             let (config, release) = (&session.config, Change::Gradients(Gradients::Release));
@@ -93,10 +100,31 @@ pub(super) const LEVERS: [Lever; 9] = [
         },
     },
     Lever {
+        name: "offload",
+        keeps_mathematics: true,
+        is_for_evaluation: false,
+        changes_batch: false,
+        // On the CPU the host's memory is the same.
+        is_for_gpus: true,
+        about: |_| "keeps bytes in host memory; bit-identical training",
+        candidates: |session| {
+            let now = session.config.memory.offload;
+            let more = |offload: &Offload| {
+                *offload != now
+                    && (offload.optimizer || !now.optimizer)
+                    && (offload.activations || !now.activations)
+            };
+            // What the optimizer or `recompute` has no use for is refused where it is planned.
+            let all = Offload::ALL.into_iter().enumerate().filter(|(_, offload)| more(offload));
+            all.map(|(at, offload)| of_size(Change::Offload(offload), Offload::ALL.len() - at)).collect()
+        },
+    },
+    Lever {
         name: "precision",
         keeps_mathematics: false,
         is_for_evaluation: true,
         changes_batch: false,
+        is_for_gpus: false,
         about: |_| "rounds activations to 16 bits; parameters keep 32",
         candidates: |session| {
             let is_short = session.config.memory.precision != Precision::Fp32;
@@ -108,6 +136,7 @@ pub(super) const LEVERS: [Lever; 9] = [
         keeps_mathematics: false,
         is_for_evaluation: false,
         changes_batch: false,
+        is_for_gpus: false,
         about: |_| "rounds the optimizer's state; computes in 32 bits",
         candidates: |session| {
             let formats = StateFormat::ALL.iter().map(|(_, format)| *format);
@@ -125,6 +154,7 @@ pub(super) const LEVERS: [Lever; 9] = [
         keeps_mathematics: false,
         is_for_evaluation: false,
         changes_batch: false,
+        is_for_gpus: false,
         about: |_| "different optimizer; needs a new learning rate",
         candidates: |session| {
             let changes = leaner_optimizers(&session.config.optimizer.kind);
@@ -140,6 +170,7 @@ pub(super) const LEVERS: [Lever; 9] = [
         keeps_mathematics: false,
         is_for_evaluation: false,
         changes_batch: true,
+        is_for_gpus: false,
         about: |_| "smaller batch; trains differently",
         candidates: |session| {
             (1..largest_train_batch(session)).rev().map(|size| of_size(Change::Batch(size), size)).collect()

@@ -58,6 +58,12 @@ impl RecordingMarks {
 }
 
 impl Watch for RecordingMarks {
+    fn offloaded(&mut self, category: Category, bytes: u64) {
+        if bytes > 0 {
+            self.note(Noted::Offloaded { category, bytes });
+        }
+    }
+
     fn holds(&mut self, category: Category, name: &str, tensor: &AnyTensor) {
         if let Storage::Recorded(id) = Storage::of(tensor) {
             self.note(Noted::Held { tensor: id.value(), category, name: name.to_owned() });

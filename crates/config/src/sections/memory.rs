@@ -7,7 +7,7 @@ use crate::{
     error::ConfigError,
     precedence::{Rule, clash},
     section::{Refused, Section, as_integer, as_list, as_string, name_of},
-    sections::sharing::Sharing,
+    sections::{offload::Offload, sharing::Sharing},
     value::Value,
 };
 
@@ -23,6 +23,9 @@ pub struct Memory {
     /// `gradients`: `keep` (until the optimizer step of the whole model) or `release` (each stage takes its step in backward);
     /// default `keep`.
     pub gradients: Gradients,
+    /// `offload`: what lies in host memory while its device does without it: `none`, or a list of `optimizer` and `activations`;
+    /// default `none`.
+    pub offload: Offload,
     /// `micro_batch`: samples of one forward and backward pass on one device, from 1 to `train.batch`, or `auto`; by
     /// default the device's whole share of the batch. It need not divide the batch: the last one is smaller.
     pub micro_batch: Option<MicroBatch>,
@@ -165,6 +168,7 @@ impl Memory {
             recompute: Recompute::read(section)?,
             lean: section.boolean("lean", true)?,
             gradients: section.choice("gradients", "keep", &GRADIENTS)?,
+            offload: Offload::read(section)?,
             micro_batch: MicroBatch::read(section)?,
             limit: section.bytes("limit")?,
             record: section.integer("record", 100_000, 0..=10_000_000)?,

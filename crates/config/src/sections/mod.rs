@@ -5,6 +5,7 @@ pub mod class_weights;
 pub mod device;
 pub mod eval_metric;
 pub mod memory;
+pub mod offload;
 pub mod optimizer;
 pub mod run;
 pub mod schedule;

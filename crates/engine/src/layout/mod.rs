@@ -150,6 +150,8 @@ pub(crate) struct SegmentOptions<'a> {
     pub(crate) leading_frozen: usize,
     /// The last stage of each gradient bucket: a segment ends with it.
     pub(crate) bucket_ends: &'a [usize],
+    /// Whether inputs of recomputed segments wait in host memory.
+    pub(crate) offloads: bool,
     /// Whether Burn's generator is seeded before each stage. A recording device has no generator.
     pub(crate) seeds: bool,
 }
@@ -169,7 +171,8 @@ impl DeviceSlot {
             *last = false;
         }
         let seeded = options.seeds.then(|| self.tracked.clone());
-        Segments::new(part, recompute, options.policy, seeded, options.bucket_ends, position)
+        let segments = Segments::new(part, recompute, options.policy, seeded, options.bucket_ends, position);
+        segments.offloading(options.offloads)
     }
 }
 

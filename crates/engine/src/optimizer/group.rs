@@ -175,7 +175,7 @@ mod tests {
             (_, Some(rule)) => Arc::new(Grouped { rule, groups: of() }),
             _ => panic!("{settings:?} has no kernels"),
         };
-        (Optimizer { rule: Rule::Together(rule), states: Named::new(), packed: None }, groups)
+        (Optimizer { rule: Rule::Together(rule), ..Optimizer::new(settings, Kernels::Cpu) }, groups)
     }
 
     /// Model and state after four steps. The first and the third step have the gradients of one stage only.

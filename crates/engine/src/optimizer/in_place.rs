@@ -8,7 +8,10 @@ use burn_optim::{DynOptimizer, DynState, LearningRate, StateSink, StateSource};
 use oomph_kernels::{AdamStep, AdamTensors, Kernels, SgdStep, SgdTensors};
 use oomph_model::AnyTensor;
 
-use super::group::{After, Before, GroupRule};
+use super::{
+    group::{After, Before, GroupRule},
+    offload::Change,
+};
 
 /// Stochastic gradient descent, by [`SgdStep`]. Each step sets its learning rate.
 #[derive(Clone, Debug)]
@@ -39,9 +42,7 @@ impl DynOptimizer for Sgd {
     }
 
     fn to_device_dyn(&self, state: DynState, device: &Device) -> DynState {
-        let rank = state.rank();
-        let velocity = state.downcast::<SgdState>().velocity.map(|velocity| velocity.moved(device));
-        DynState::create(SgdState { velocity }, rank)
+        change_sgd(state, &mut |velocity| velocity.moved(device))
     }
 
     fn state_flatten(&self, prefix: &str, state: &DynState, out: &mut StateSink) {
@@ -131,9 +132,7 @@ impl DynOptimizer for Adam {
     }
 
     fn to_device_dyn(&self, state: DynState, device: &Device) -> DynState {
-        let rank = state.rank();
-        let AdamState { time, moments } = state.downcast();
-        DynState::create(AdamState { time, moments: moments.map(|moment| moment.moved(device)) }, rank)
+        change_adam(state, &mut |moment| moment.moved(device))
     }
 
     fn state_flatten(&self, prefix: &str, state: &DynState, out: &mut StateSink) {
@@ -192,6 +191,20 @@ impl GroupRule for Adam {
     }
 }
 
+/// Changes the tensors of a state of [`Sgd`].
+pub(super) fn change_sgd(state: DynState, change: &mut Change<'_>) -> DynState {
+    let rank = state.rank();
+    let velocity = state.downcast::<SgdState>().velocity.map(change);
+    DynState::create(SgdState { velocity }, rank)
+}
+
+/// Changes the tensors of a state of [`Adam`].
+pub(super) fn change_adam(state: DynState, change: &mut Change<'_>) -> DynState {
+    let rank = state.rank();
+    let AdamState { time, moments } = state.downcast();
+    DynState::create(AdamState { time, moments: moments.map(change) }, rank)
+}
+
 /// The names of the moments in Burn's record.
 pub(super) const MOMENTS: [&str; 2] = ["moment_1", "moment_2"];
 
@@ -204,7 +217,7 @@ fn join(prefix: &str, part: &str) -> String {
 ///
 /// # Panics
 /// Panics if the device fails: Burn's trait has no errors.
-fn data(tensor: &AnyTensor) -> TensorData {
+pub(super) fn data(tensor: &AnyTensor) -> TensorData {
     // The engine catches it, and reports that the device failed.
     tensor.clone().into_data().unwrap_or_else(|error| panic!("{error}"))
 }

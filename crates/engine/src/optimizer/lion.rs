@@ -1,5 +1,9 @@
 use burn::tensor::{Device, Tensor};
-use burn_optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
+use burn_optim::{DynState, LearningRate, Optimizer, RecordState, StateSink, StateSource};
+use oomph_kernels::ranked;
+use oomph_model::AnyTensor;
+
+use super::{in_place::data, offload::Change};
 
 /// Lion (Chen et al. 2023, <https://arxiv.org/abs/2302.06675>, algorithm 2). Every step has the same size, in the
 /// direction of the sign of a momentum. It keeps one value per parameter.
@@ -21,22 +25,29 @@ pub(super) struct Lion {
 
 /// The momentum of one parameter.
 #[derive(Clone, Debug)]
-pub(super) struct LionState<const D: usize> {
-    momentum: Tensor<D>,
+pub(super) struct LionState {
+    momentum: AnyTensor,
+}
+
+/// Changes the tensor of a state.
+pub(super) fn change_lion(state: DynState, change: &mut Change<'_>) -> DynState {
+    let rank = state.rank();
+    let momentum = change(state.downcast::<LionState>().momentum);
+    DynState::create(LionState { momentum }, rank)
 }
 
 impl Optimizer for Lion {
-    type State<const D: usize> = LionState<D>;
+    type State<const D: usize> = LionState;
 
     fn step<const D: usize>(
         &self,
         lr: LearningRate,
         tensor: Tensor<D>,
         grad: Tensor<D>,
-        state: Option<Self::State<D>>,
-    ) -> (Tensor<D>, Option<Self::State<D>>) {
+        state: Option<LionState>,
+    ) -> (Tensor<D>, Option<LionState>) {
         let Self { beta1, beta2, weight_decay } = *self;
-        let momentum = state.map(|state| state.momentum);
+        let momentum = state.map(|state| ranked::<D>(state.momentum));
         // Without momentum the sign of the sum is the sign of the gradient.
         let direction = match momentum.clone() {
             Some(momentum) => momentum.mul_scalar(beta1) + grad.clone().mul_scalar(1.0 - beta1),
@@ -50,21 +61,21 @@ impl Optimizer for Lion {
             Some(momentum) => momentum.mul_scalar(beta2) + newest,
             None => newest,
         };
-        (tensor, Some(LionState { momentum }))
+        (tensor, Some(LionState { momentum: momentum.into() }))
     }
 
-    fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
-        LionState { momentum: state.momentum.to_device(device) }
+    fn to_device<const D: usize>(state: LionState, device: &Device) -> LionState {
+        LionState { momentum: state.momentum.moved(device) }
     }
 }
 
 // Burn's derive macro emits paths that exist only in its own crate.
-impl<const D: usize> RecordState for LionState<D> {
+impl RecordState for LionState {
     fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
-        out.push_tensor(prefix, "momentum", self.momentum.clone().into_data());
+        out.push_tensor(prefix, "momentum", data(&self.momentum));
     }
 
     fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {
-        Some(Self { momentum: Tensor::from_data(src.take_tensor(prefix, "momentum")?, device) })
+        Some(Self { momentum: AnyTensor::from_data(src.take_tensor(prefix, "momentum")?, device) })
     }
 }

@@ -6,6 +6,7 @@ mod check;
 mod group;
 mod in_place;
 mod lion;
+mod offload;
 mod packed;
 
 use std::{
@@ -31,6 +32,7 @@ pub use check::check_record;
 use adafactor::Adafactor;
 use group::GroupedOptimizer;
 use lion::Lion;
+use offload::{ChangeState, change_state, put_away};
 use packed::Packed;
 
 /// An optimizer with its state by parameter name.
@@ -42,6 +44,9 @@ pub struct Optimizer {
     states: Named<DynState>,
     /// For the parameters with packed state, if the settings ask for it.
     packed: Option<Packed>,
+    change_state: Option<ChangeState>,
+    /// Whether state lies in host memory between steps.
+    offloads: bool,
 }
 
 /// How an optimizer updates parameters.
@@ -84,7 +89,19 @@ impl Optimizer {
             Kernels::Composed => None,
         };
         let rule = rule.unwrap_or_else(|| Rule::Each(composed(settings).into()));
-        Self { rule, states: Named::new(), packed: Packed::new(settings, kernels) }
+        Self {
+            rule,
+            states: Named::new(),
+            packed: Packed::new(settings, kernels),
+            change_state: change_state(settings, kernels),
+            offloads: false,
+        }
+    }
+
+    /// Sets whether state lies in host memory between steps. The configuration refuses it for optimizers whose state cannot.
+    #[must_use]
+    pub fn offloading(self, offloads: bool) -> Self {
+        Self { offloads, ..self }
     }
 
     /// Moves the state of the parameters that `is_own` accepts into an optimizer of the same rule.
@@ -94,7 +111,8 @@ impl Optimizer {
                 std::mem::take(&mut self.states).into_iter().partition(|(name, _)| is_own(name));
             self.states = rest;
             let packed = self.packed.as_mut().map(|packed| packed.split_off(&is_own));
-            Self { rule: self.rule.clone(), states: own, packed }
+            let Self { change_state, offloads, .. } = *self;
+            Self { rule: self.rule.clone(), states: own, packed, change_state, offloads }
         })
     }
 
@@ -109,7 +127,16 @@ impl Optimizer {
     }
 
     /// Updates every parameter that has a gradient, with learning rate `lr`.
-    pub fn step(&mut self, lr: f64, model: &mut Stages, mut gradients: Named<AnyTensor>) {
+    pub fn step(&mut self, lr: f64, model: &mut Stages, gradients: Named<AnyTensor>) {
+        if self.offloads {
+            self.step_by_stage(lr, model, gradients);
+        } else {
+            self.step_here(lr, model, gradients);
+        }
+    }
+
+    /// Takes the step with state that is on the device.
+    fn step_here(&mut self, lr: f64, model: &mut Stages, mut gradients: Named<AnyTensor>) {
         if let Some(packed) = &mut self.packed {
             packed.step(lr, model, &mut gradients);
         }
@@ -185,7 +212,8 @@ impl Optimizer {
     /// Burn panics on a record that [`check_record`] refuses.
     pub fn restore(&mut self, mut record: OptimizerRecord, model: &Stages) -> Result<(), RecordError> {
         if let Some(packed) = &mut self.packed {
-            packed.restore(&mut record, model)?;
+            let offloads = self.offloads;
+            packed.restore(&mut record, model, &mut |tensor| if offloads { put_away(tensor) } else { tensor })?;
         }
         packed::unpack(&mut record);
         let mut devices = BTreeMap::new();
@@ -203,7 +231,10 @@ impl Optimizer {
             let state = device
                 .and_then(|device| self.rule.of_one().state_unflatten(rank, &name, &mut source, device));
             let state = state.ok_or(RecordError::OptimizerState { parameter: name.clone() })?;
-            self.states.insert(name, state);
+            self.states.insert(name.clone(), state);
+            if self.offloads {
+                self.change(&name, &mut put_away);
+            }
         }
         Ok(())
     }
@@ -212,12 +243,15 @@ impl Optimizer {
 /// Of each stage, whether it has a gradient. Where gradients are released, each step is about few stages, and a walk through all
 /// parameters takes a GPU's host longer than the step.
 fn stages_of(gradients: &Named<AnyTensor>, model: &Stages) -> Vec<bool> {
-    let has_gradient = |stage: &str| {
-        let mut behind = gradients.range::<str, _>((Included(stage), Unbounded)).map(|(name, _)| name);
-        let mut own = std::iter::from_fn(|| behind.next()?.strip_prefix(stage));
-        own.any(|rest| rest.starts_with('.'))
-    };
+    let has_gradient = |stage| names_of(gradients, stage).next().is_some();
     charge(Account::Host, || model.names().map(has_gradient).collect())
+}
+
+/// The names of the gradients of a stage.
+fn names_of<'a>(gradients: &'a Named<AnyTensor>, stage: &'a str) -> impl Iterator<Item = &'a String> {
+    let behind = gradients.range::<str, _>((Included(stage), Unbounded)).map(|(name, _)| name);
+    let alike = behind.take_while(move |name| name.starts_with(stage));
+    alike.filter(move |name| name[stage.len()..].starts_with('.'))
 }
 
 /// Updates every parameter that has a gradient by `step`, one after the other. It takes a parameter off the autodiff graph, its

@@ -18,7 +18,10 @@ use oomph_kernels::{
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Kernels, Named, ParameterInfo, Stages, visit_stages};
 
-use super::group::{After, Before, GroupRule, step_together};
+use super::{
+    group::{After, Before, GroupRule, step_together},
+    offload::Change,
+};
 use crate::record::{HostTensor, OptimizerRecord, PackedTensor, RecordError, Scalar};
 
 /// Smaller parameters keep their state in 32 bits: norms and biases, whose state is small and whose precision matters most
@@ -112,6 +115,13 @@ impl Packed {
         });
     }
 
+    /// Changes the tensors of a parameter's state, if it is packed.
+    pub(super) fn change(&mut self, name: &str, change: &mut Change<'_>) {
+        if let Some(state) = self.states.get_mut(name) {
+            state.moments = std::mem::take(&mut state.moments).into_iter().map(change).collect();
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.states.is_empty()
     }
@@ -142,7 +152,8 @@ impl Packed {
         Ok(())
     }
 
-    /// Takes the state of its parameters out of `record`. What was kept in another format is converted.
+    /// Takes the state of its parameters out of `record`. What was kept in another format is converted. `placed` moves each tensor
+    /// from its device to where it lies between steps.
     ///
     /// # Errors
     /// [`RecordError::OptimizerState`] if the state of a parameter is incomplete, or belongs to another optimizer.
@@ -150,6 +161,7 @@ impl Packed {
         &mut self,
         record: &mut OptimizerRecord,
         model: &Stages,
+        placed: &mut Change<'_>,
     ) -> Result<(), RecordError> {
         self.states.clear();
         model.try_visit(|info, parameter| {
@@ -161,6 +173,7 @@ impl Packed {
             let state =
                 state.ok_or_else(|| RecordError::OptimizerState { parameter: info.name.to_owned() })?;
             self.states.insert(info.name.to_owned(), state);
+            self.change(info.name, placed);
             Ok(())
         })
     }

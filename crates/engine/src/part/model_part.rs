@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use oomph_core::{Account, Phase, charge, phase};
 use oomph_model::{AnyTensor, Carried, Named, Pass, Stages, autodiff};
 use oomph_parallel::Span;
-use oomph_timeline::TrackKind;
+use oomph_timeline::{Category, TrackKind};
 
 use super::{
     release::Release,
@@ -247,6 +247,10 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         });
         // The map is host memory; the tensors of its entries are on the device.
         charge(Account::Host, || self.in_flight.insert(index, (trail, root)));
+        if let Some(watch) = &mut self.watch {
+            let bytes = self.in_flight.values().map(|(trail, _)| trail.offloaded_bytes()).sum();
+            watch.offloaded(Category::Activations, bytes);
+        }
         self.is_committed = self.done.release.is_some() && self.is_last(index);
         Ok(output)
     }

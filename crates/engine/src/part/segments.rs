@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor};
 use oomph_core::{Generator, Phase, phase};
+use oomph_kernels::offload::Offloaded;
 use oomph_model::{
-    AnyTensor, Named, Pass, Policy, Stages,
+    AnyTensor, DeviceError, Named, Pass, Policy, Stages,
     autodiff::{self, Awaiting, BackwardOutcome, Starting},
 };
 
@@ -45,6 +46,8 @@ pub(crate) struct Segments {
     /// makes a resumed run equal to an uninterrupted one, and recompute equal to the first forward.
     seeded: Option<Device>,
     position: Position,
+    /// Whether inputs of recomputed segments wait in host memory.
+    offloads: bool,
 }
 
 /// The position of the stages in the whole model.
@@ -61,11 +64,34 @@ pub(crate) struct Position {
 /// The tensors of a segment that forward keeps for backward; none for frozen segments.
 struct SegmentTrail {
     /// The input of a recomputed segment, without graph.
-    input: Option<AnyTensor>,
+    input: Option<KeptInput>,
     /// The start of a graph that hands on the gradient of its input.
     start: Option<Starting>,
     /// The output; `None` for a recomputed segment, and for the last one, whose graph the loss holds.
     output: Option<Awaiting>,
+}
+
+/// Where the input of a recomputed segment waits for backward.
+enum KeptInput {
+    OnDevice(AnyTensor),
+    InHostMemory(Offloaded),
+}
+
+impl KeptInput {
+    /// Keeps an input, in host memory if it `offloads`. Tokens stay: they take a few bytes a sample.
+    fn new(input: &AnyTensor, offloads: bool) -> Result<Self, DeviceError> {
+        if !(offloads && input.is_float()) {
+            return Ok(Self::OnDevice(input.clone()));
+        }
+        Ok(Self::InHostMemory(Offloaded::new(input.clone())?))
+    }
+
+    fn onto_device(self) -> AnyTensor {
+        match self {
+            Self::OnDevice(input) => input,
+            Self::InHostMemory(input) => input.onto_device(),
+        }
+    }
 }
 
 /// Called after backward of a segment, with its index, the model and all gradients so far.
@@ -79,6 +105,17 @@ pub(crate) struct Trail {
     strategy: GradientCheckpointingStrategy,
     /// The pass for recomputed segments.
     again: Pass,
+}
+
+impl Trail {
+    /// Bytes in host memory.
+    pub(crate) fn offloaded_bytes(&self) -> u64 {
+        let bytes = |kept: &SegmentTrail| match &kept.input {
+            Some(KeptInput::InHostMemory(input)) => input.bytes(),
+            _ => 0,
+        };
+        self.left.iter().map(bytes).sum()
+    }
 }
 
 impl Segments {
@@ -120,7 +157,12 @@ impl Segments {
                 _ => segments.push(StageSegment { stages: stage..stage + 1, kind }),
             }
         }
-        Self { segments, recompute, seeded, position }
+        Self { segments, recompute, seeded, position, offloads: false }
+    }
+
+    /// Sets whether inputs of recomputed segments wait in host memory for backward.
+    pub(crate) fn offloading(self, offloads: bool) -> Self {
+        Self { offloads, ..self }
     }
 
     /// The stages of each segment.
@@ -152,7 +194,8 @@ impl Segments {
             let (kept, output) = match (&plain_model, segment.kind) {
                 (Some(plain_model), SegmentKind::Frozen | SegmentKind::Recomputed) => {
                     let input = activation.inner();
-                    let kept = (segment.kind == SegmentKind::Recomputed).then(|| input.clone());
+                    let keeps = segment.kind == SegmentKind::Recomputed;
+                    let kept = keeps.then(|| KeptInput::new(&input, self.offloads)).transpose()?;
                     let watch = watch.as_deref_mut();
                     let output = self.stages(plain_model, segment, input, pass, watch, exhausted::check)?;
                     (SegmentTrail { input: kept, start: None, output: None }, output)
@@ -254,7 +297,7 @@ impl Segments {
             let (start, output) = match kept.input {
                 Some(input) => {
                     let _phase = phase(Phase::Forward);
-                    let (start, input) = self.started(left.len(), input, strategy);
+                    let (start, input) = self.started(left.len(), input.onto_device(), strategy);
                     let mut pass = again.again();
                     model.lend(&mut pass);
                     let output = self.stages(model, segment, input, &mut pass, None, check)?;

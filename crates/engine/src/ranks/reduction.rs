@@ -5,6 +5,7 @@ use std::{
 };
 
 use burn::tensor::{DType, Device, Tensor, distributed::CollectiveTensor};
+use oomph_kernels::offload::{arrived, left_device};
 use oomph_memory::{
     Account, charge,
     record::{track, track_was, transfer},
@@ -14,11 +15,7 @@ use oomph_parallel::group::{Pending, Reduced};
 use oomph_timeline::{Category, TrackKind};
 
 use super::{Bucket, Replicas, buckets::complete, replicas::WAITING};
-use crate::{
-    EngineError, device_failure,
-    transport::{arrived, left_device},
-    watch::Watch,
-};
+use crate::{EngineError, device_failure, watch::Watch};
 
 /// The all-reduce of the gradients of a step. It starts bucket by bucket while backward runs.
 ///

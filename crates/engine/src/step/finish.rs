@@ -146,6 +146,7 @@ mod tests {
             leading_frozen: 0,
             bucket_bytes: None,
             releases: false,
+            offload: Default::default(),
             shares_statistics: false,
             is_continuous: true,
             undo: UndoMode::Copies,

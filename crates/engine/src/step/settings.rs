@@ -1,5 +1,6 @@
 use oomph_config::{
-    DeviceName, Optimizer as OptimizerSettings, Precision, Sharing, sections::memory::Gradients,
+    DeviceName, Optimizer as OptimizerSettings, Precision, Sharing,
+    sections::{memory::Gradients, offload::Offload},
 };
 use oomph_core::{Bytes, Key};
 use oomph_model::Policy;
@@ -27,6 +28,8 @@ pub struct StepSettings {
     pub(crate) bucket_bytes: Option<Bytes>,
     /// Whether gradients are released in backward: `memory.gradients`.
     pub(crate) releases: bool,
+    /// What lies in host memory: `memory.offload`.
+    pub(crate) offload: Offload,
     /// Whether batch normalisation shares its statistics with the other ranks.
     pub(crate) shares_statistics: bool,
     /// Whether recurrent layers carry their state from step to step.
@@ -55,6 +58,7 @@ impl StepSettings {
             leading_frozen: session.leading_frozen,
             bucket_bytes: ddp.filter(|_| has_ranks).map(|ddp| ddp.bucket),
             releases: config.memory.gradients == Gradients::Release,
+            offload: config.memory.offload,
             shares_statistics: ddp.is_some_and(|ddp| ddp.sync_batch_norm),
             is_continuous: session.source.is_continuous(),
             undo: match config.device.devices[0] {

@@ -8,6 +8,7 @@ use burn::tensor::{Device, Tensor};
 use oomph_config::Precision;
 use oomph_core::{Bytes, Phase, on_device, phase};
 use oomph_data::Batch;
+use oomph_kernels::offload::{arrived, left_device};
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Carried, Named, Peers, Stages};
 use oomph_parallel::PipelineTrace;
@@ -31,7 +32,7 @@ use crate::{
     },
     ranks::{Bucket, Reduction, Replicas, Times, bucket_ends, buckets},
     task::Task,
-    transport::{Transport, arrived, left_device},
+    transport::Transport,
     watch::Watch,
 };
 
@@ -118,6 +119,7 @@ impl Stepper {
             policy: &settings.policy,
             leading_frozen: settings.leading_frozen,
             bucket_ends: &bucket_ends,
+            offloads: settings.offload.activations,
             seeds: executes,
         };
         let segments = layout.segments(&model, options);
@@ -136,7 +138,8 @@ impl Stepper {
         };
         Self {
             model,
-            optimizer: Optimizer::new(&settings.optimizer, settings.policy.kernels),
+            optimizer: Optimizer::new(&settings.optimizer, settings.policy.kernels)
+                .offloading(settings.offload.optimizer),
             loss_scale: (settings.policy.precision == Precision::Fp16).then(LossScale::default),
             average: average.map(WeightAverage::new),
             carried: settings.is_continuous.then(Carried::new),
@@ -404,6 +407,7 @@ impl Stepper {
     fn tell_step_end(&mut self) {
         let Some(mut watch) = self.watch.take() else { return };
         self.tell_parameters(watch.as_mut());
+        watch.offloaded(Category::OptimizerState, self.optimizer.offloaded_bytes());
         watch.boundary("");
         self.watch = Some(watch);
     }

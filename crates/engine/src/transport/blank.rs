@@ -2,6 +2,7 @@ use std::ops::Range;
 
 use burn::tensor::{DType, Device, Tensor};
 use oomph_core::{SampleSpec, TargetSpec};
+use oomph_kernels::offload::{arrived, left_device};
 use oomph_model::{AnyTensor, Carried, Named, blank_input};
 
 use super::{LinkTensor, Peer, Transport};
@@ -45,20 +46,6 @@ impl BlankTransport<'_> {
             *rows = *rows / self.shapes.samples.max(1) * samples;
         }
         arrived(&shape, self.dtype, device)
-    }
-}
-
-/// A blank for data that comes from host memory: the backend adopts its storage, so it is recorded as one allocation.
-/// Zeros are two for a moment.
-pub(crate) fn arrived(shape: &[usize], dtype: DType, device: &Device) -> AnyTensor {
-    let elements = shape.iter().product::<usize>();
-    AnyTensor::from(Tensor::<1>::ones([elements], (device, dtype))).shaped(shape)
-}
-
-/// Shows in the recording that a tensor lives until now, when its copy leaves the device.
-pub fn left_device(tensor: AnyTensor) {
-    if tensor.elements() > 0 {
-        drop(tensor.rows(0..1));
     }
 }
 

@@ -10,8 +10,9 @@ use oomph_memory::record::{TrackGuard, track};
 use oomph_model::{AnyTensor, Carried, Named};
 use oomph_timeline::TrackKind;
 
-pub(crate) use blank::arrived;
-pub use blank::{BlankShapes, BlankTransport, blank_targets, left_device};
+pub use blank::{BlankShapes, BlankTransport, blank_targets};
+pub use oomph_kernels::offload::left_device;
+
 pub(crate) use links::{LinkTransport, chain_links, star_links};
 
 use crate::{EngineError, task::DeviceTargets};

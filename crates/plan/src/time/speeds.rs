@@ -1,6 +1,6 @@
 use std::{collections::HashMap, sync::Arc};
 
-use super::work::Work;
+use super::work::{FROM_HOST, Work};
 use crate::Backend;
 
 /// A measured operation: its work, and how long it took.
@@ -42,6 +42,9 @@ pub const BANDWIDTH_SHARE: f64 = 0.7;
 /// (`docs/tables/speed-cuda0.json`).
 const LAUNCH: f64 = 11.5e-6;
 
+/// Bytes a second between a GPU and memory of the host that is not pinned.
+const HOST_BYTES: f64 = 6e9;
+
 impl Peak {
     /// About an H100.
     const TYPICAL: Self = Self::of_data_sheet(67e12, 989e12, 3.35e12);
@@ -57,6 +60,9 @@ impl Peak {
 
     /// The longer of both, as in a roofline (Williams et al. 2009, <https://doi.org/10.1145/1498765.1498785>).
     fn seconds(&self, work: &Work) -> f64 {
+        if work.kind == FROM_HOST {
+            return work.bytes / HOST_BYTES + LAUNCH;
+        }
         let rate = if work.kind.ends_with("16-bit") { self.narrow_arithmetic } else { self.arithmetic };
         (work.arithmetic / rate).max(work.bytes / self.bytes) + LAUNCH
     }

@@ -25,6 +25,9 @@ pub struct Work {
 /// (`keep_freed_memory` of `oomph-memory`).
 const MAPPED_FROM: f64 = (32 << 20) as f64;
 
+/// The kind of a copy to host memory and back.
+pub(super) const FROM_HOST: &str = "from host";
+
 impl Work {
     /// The work of an operation. `None` for a view of the same storage, which only costs what every operation costs.
     pub fn of(operation: &OperationIr) -> Option<Self> {
@@ -35,6 +38,10 @@ impl Work {
                 None
             }
             OperationIr::Drop(_) => None,
+            // A tensor from host memory, or from another device. Its memory left a device before.
+            OperationIr::BaseFloat(Base::Ones(_)) | OperationIr::BaseInt(Base::Ones(_)) => {
+                Some(Self { kind: FROM_HOST.to_owned(), ..by_bytes(operation, 2.0 * bytes_of(operation)) })
+            }
             // With it oomph records a copy that is made of parts of larger storage alone.
             OperationIr::NumericFloat(_, NumericOperationIr::MulScalar(op))
                 if op.rhs.elem::<f64>() == 1.0 =>

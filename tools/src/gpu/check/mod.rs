@@ -23,6 +23,8 @@ const FEW_STEPS_BF16: &[&str] = &["memory.precision=bf16", "train.steps=3", "opt
 
 /// Layers that are large enough for packed state.
 const WIDE_INT8: &[&str] = &["model.hidden=48", "train.steps=6", "optimizer.state=int8"];
+const OFFLOAD: &[&str] = &["memory.recompute=stages", "memory.offload=optimizer,activations"];
+const INT8_OFFLOAD: &[&str] = &["model.hidden=48", "train.steps=6", "optimizer.state=int8", "memory.offload=optimizer"];
 const WIDE_BF16: &[&str] =
     &["model.hidden=48", "train.steps=6", "optimizer.name=lion", "optimizer.state=bf16"];
 
@@ -42,7 +44,7 @@ const fn gradients(name: &'static str, config: &'static str) -> Case {
     case(name, config, "T4", ONE_LONG_STEP, Against::Gradients(1e-3))
 }
 
-const CASES: [Case; 27] = [
+const CASES: [Case; 29] = [
     case("resnet fp32", RESNET, "T4", &[], Against::Processor(1e-3)),
     case("lstm fp32", LSTM, "T4", &[], Against::Processor(1e-3)),
     case("language model fp32", LANGUAGE, "T4", &[], Against::Processor(1e-3)),
@@ -68,6 +70,8 @@ const CASES: [Case; 27] = [
         &["optimizer.state=int8", "memory.gradients=release"],
         Against::Processor(1e-3),
     ),
+    case("resnet offload", RESNET, "T4", OFFLOAD, Against::Processor(1e-3)),
+    case("lstm int8 state offload", LSTM, "T4", INT8_OFFLOAD, Against::Processor(2e-3)),
     case("resnet bf16 state", RESNET, "T4", &["optimizer.state=bf16"], Against::Processor(1e-3)),
     case("lstm int8 state", LSTM, "T4", WIDE_INT8, Against::Processor(2e-3)),
     case("lstm bf16 state", LSTM, "T4", WIDE_BF16, Against::Processor(1e-3)),

@@ -26,7 +26,7 @@ pub(super) struct Axis {
     of: fn(&Config) -> Value,
 }
 
-pub(super) const AXES: [Axis; 8] = [
+pub(super) const AXES: [Axis; 9] = [
     Axis {
         flag: "--optimizers",
         key: "optimizer",
@@ -106,6 +106,15 @@ pub(super) const AXES: [Axis; 8] = [
         typed: |arguments| arguments.levers.states.clone(),
         settings: |typed, _| set("optimizer.state", typed),
         of: |config| config.optimizer.state.name().into(),
+    },
+    Axis {
+        flag: "--offload",
+        key: "offload",
+        heading: "offload",
+        is_self_explanatory: false,
+        typed: |arguments| arguments.levers.offload.clone(),
+        settings: |typed, _| set("memory.offload", &typed.replace('+', ",")),
+        of: |config| config.memory.offload.name().replace(',', "+").into(),
     },
 ];
 

@@ -125,6 +125,9 @@ pub(super) struct PlannedPeak {
     /// The most bytes that the pools of a GPU reserve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) planned_reserved_bytes: Option<Bytes>,
+    /// The most bytes in host memory, with `memory.offload`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) planned_offloaded_bytes: Option<Bytes>,
     /// What decides whether it fits.
     #[serde(skip)]
     needed_bytes: Bytes,
@@ -175,6 +178,11 @@ pub(super) fn plan(planner: &Planner, arguments: &PlanArguments) -> Result<Batch
             speed: planner.speed(),
         },
     })
+}
+
+/// What a plan keeps in host memory, if anything.
+pub(super) fn offloaded(timeline: &Timeline) -> Option<Bytes> {
+    (timeline.offloaded_bytes > Bytes::default()).then_some(timeline.offloaded_bytes)
 }
 
 /// The batch to advise about: the config's, where it is planned, else the smallest; if it does not fit.
@@ -228,6 +236,7 @@ impl Planner {
         let planned = PlannedPeak {
             planned_peak_bytes,
             planned_reserved_bytes: timeline.reserved_peak(),
+            planned_offloaded_bytes: offloaded(&timeline),
             needed_bytes: timeline.needed_bytes(),
             fits: self.limit_bytes.map(|limit| fits(timeline.needed_bytes(), limit, self.backend)),
             categories: peak.categories,

@@ -46,7 +46,7 @@ fn head(plan: &BatchPlan) -> String {
     format!("{}\n{}\n", folded(&what, columns), folded(&place, columns))
 }
 
-fn table(plan: &BatchPlan) -> Table<13> {
+fn table(plan: &BatchPlan) -> Table<14> {
     let fits = plan.limit_bytes.map(|limit| limit.to_string()).unwrap_or_default();
     let mut table = Table::new([
         Right("batch"),
@@ -61,6 +61,7 @@ fn table(plan: &BatchPlan) -> Table<13> {
         Right("inputs"),
         Right("workspace"),
         Right("other"),
+        Right("in host memory"),
         Left(&fits),
     ]);
     for batch in &plan.batches {
@@ -75,6 +76,10 @@ fn table(plan: &BatchPlan) -> Table<13> {
     };
     let is_timed =
         |batch: &PlannedBatch| batch.planned.as_ref().is_some_and(|it| it.planned_step_seconds.is_some());
+    let offloads = |batch: &PlannedBatch| {
+        batch.planned.as_ref().is_some_and(|planned| planned.planned_offloaded_bytes.is_some())
+    };
+    let table = if plan.batches.iter().any(offloads) { table } else { table.without_column(12) };
     let table = if plan.batches.iter().any(reserves) { table } else { table.without_column(4) };
     let table = if plan.batches.iter().any(is_timed) { table } else { table.without_column(2) };
     if plan.world_size > 1 { table } else { table.without_column(1) }
@@ -95,14 +100,14 @@ fn has_auto(plan: &BatchPlan) -> bool {
 }
 
 /// A batch that the model cannot be trained on.
-fn refused(batch: &PlannedBatch) -> [String; 13] {
-    let mut row: [String; 13] = Default::default();
+fn refused(batch: &PlannedBatch) -> [String; 14] {
+    let mut row: [String; 14] = Default::default();
     row[0] = grouped(batch.batch);
-    row[12] = batch.refused.clone().unwrap_or_default();
+    row[13] = batch.refused.clone().unwrap_or_default();
     row
 }
 
-fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String; 13] {
+fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String; 14] {
     let of = |category| match planned.categories.of(category) {
         bytes if bytes == Bytes::default() => "–".to_owned(),
         bytes => bytes.to_string(),
@@ -125,6 +130,7 @@ fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String
         of(Category::Inputs),
         of(Category::Workspace),
         of(Category::Other),
+        planned.planned_offloaded_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
         verdict,
     ]
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::{
     arguments::PlanArguments,
+    batch_plan::offloaded,
     planner::{Planner, Rules},
 };
 use crate::error::CliError;
@@ -50,6 +51,9 @@ pub(super) struct PlannedDevice {
     /// The most bytes that the pools of a GPU reserve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) planned_reserved_bytes: Option<Bytes>,
+    /// The most bytes in host memory, with `memory.offload`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) planned_offloaded_bytes: Option<Bytes>,
     pub(super) limit_bytes: Option<Bytes>,
     pub(super) fits: Option<bool>,
     pub(super) categories: Categories,
@@ -113,6 +117,7 @@ fn split_plan(planner: &Planner, planned: &PlannedCut) -> SplitPlan {
             stages: part.names.clone(),
             planned_peak_bytes,
             planned_reserved_bytes: part.timeline.reserved_peak(),
+            planned_offloaded_bytes: offloaded(&part.timeline),
             limit_bytes: part.limit_bytes,
             fits: part.limit_bytes.map(|limit| fits(part.needed_bytes(), limit, planner.backend)),
             categories,

@@ -71,7 +71,7 @@ fn advice(planner: &Planner, plan: &SplitPlan) -> String {
     format!("it does not fit: {why}\n{fix}")
 }
 
-fn table(plan: &SplitPlan) -> Table<12> {
+fn table(plan: &SplitPlan) -> Table<13> {
     let limits: HashSet<_> = plan.devices.iter().filter_map(|device| device.limit_bytes).collect();
     // A common limit is the heading of the verdict.
     let are_alike = limits.len() < 2;
@@ -86,6 +86,7 @@ fn table(plan: &SplitPlan) -> Table<12> {
         Right("gradients"),
         Right("optimizer state"),
         Right("activations"),
+        Right("in host memory"),
         Right("idle"),
         Right("limit"),
         Left(&fits),
@@ -104,6 +105,7 @@ fn table(plan: &SplitPlan) -> Table<12> {
             of(Category::Gradients),
             of(Category::OptimizerState),
             of(Category::Activations),
+            device.planned_offloaded_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
             percent(device.idle_share),
             limit.unwrap_or_default(),
             verdict(device.fits, plan.rules.margin, needed, device.limit_bytes),
