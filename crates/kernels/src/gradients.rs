@@ -2,7 +2,6 @@
 
 use burn::tensor::Tensor;
 use burn_backend::DType;
-use burn_capture::CaptureBackend;
 use burn_flex::Flex;
 use oomph_core::{Account, charge};
 use rayon::prelude::*;

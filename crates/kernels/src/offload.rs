@@ -5,7 +5,7 @@ use burn_capture::CaptureBackend;
 use oomph_core::{Account, charge};
 
 use crate::{
-    any_tensor::{AnyTensor, by_rank, with_rank},
+    any_tensor::{AnyTensor, by_rank},
     backends::primitive_on,
     host::DeviceError,
 };
@@ -93,7 +93,6 @@ impl AnyTensor {
         let data = self.into_data().expect("host memory is readable");
         of_data(TensorData::clone(&data), device)
     }
-
 }
 
 /// Shows in a recording that a tensor lives until now, when its copy leaves the device.
@@ -130,7 +129,9 @@ fn of_data(data: TensorData, device: &Device) -> AnyTensor {
 fn blank(shape: &[usize], dtype: DType) -> AnyTensor {
     let host = Device::flex();
     match dtype {
-        DType::U32 => Tensor::<1, Int>::zeros([1], (&host, dtype)).expand([shape.iter().product::<usize>()]).into(),
+        DType::U32 => {
+            Tensor::<1, Int>::zeros([1], (&host, dtype)).expand([shape.iter().product::<usize>()]).into()
+        }
         _ => by_rank!(shape.len(), D => {
             let one = Tensor::<1>::zeros([1], (&host, dtype));
             // The rank is the number of sizes.
@@ -143,12 +144,14 @@ fn blank(shape: &[usize], dtype: DType) -> AnyTensor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_tensor::with_rank;
 
     #[test]
     fn what_comes_back_has_every_bit() {
         let device = Device::flex();
         let floats = AnyTensor::floats(vec![1.5, f32::MIN_POSITIVE, -0.0, 3.25, 7.0, 1e30], &[2, 3], &device);
-        let words = Tensor::<1, Int>::from_data(TensorData::new(vec![u32::MAX, 7], [2]), (&device, DType::U32));
+        let words =
+            Tensor::<1, Int>::from_data(TensorData::new(vec![u32::MAX, 7], [2]), (&device, DType::U32));
         let halves = with_rank!(floats.clone(), tensor => AnyTensor::from(tensor.cast(DType::BF16)));
         for tensor in [floats, halves, words.into()] {
             let away = Offloaded::new(tensor.clone()).expect("the CPU does not fail");

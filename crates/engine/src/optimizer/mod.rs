@@ -213,7 +213,9 @@ impl Optimizer {
     pub fn restore(&mut self, mut record: OptimizerRecord, model: &Stages) -> Result<(), RecordError> {
         if let Some(packed) = &mut self.packed {
             let offloads = self.offloads;
-            packed.restore(&mut record, model, &mut |tensor| if offloads { put_away(tensor) } else { tensor })?;
+            packed.restore(&mut record, model, &mut |tensor| {
+                if offloads { put_away(tensor) } else { tensor }
+            })?;
         }
         packed::unpack(&mut record);
         let mut devices = BTreeMap::new();

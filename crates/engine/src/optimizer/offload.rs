@@ -25,7 +25,9 @@ pub(super) fn change_state(settings: &OptimizerSettings, kernels: Kernels) -> Op
         OptimizerKind::Lion { .. } => Some(change_lion),
         _ if kernels == Kernels::Composed => None,
         OptimizerKind::Sgd { .. } => Some(change_sgd),
-        OptimizerKind::Adam(moments) | OptimizerKind::AdamW(moments) => (!moments.amsgrad).then_some(change_adam),
+        OptimizerKind::Adam(moments) | OptimizerKind::AdamW(moments) => {
+            (!moments.amsgrad).then_some(change_adam)
+        }
         _ => None,
     }
 }

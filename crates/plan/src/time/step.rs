@@ -36,7 +36,7 @@ impl RecordedSteps {
                     Noted::Step(name) => recorded.steps.push((name.clone(), StepWork::default())),
                     Noted::Point(point) => phase = point.phase(),
                     Noted::End => return recorded,
-                    Noted::Held { .. } | Noted::Kept { .. } => {}
+                    Noted::Held { .. } | Noted::Offloaded { .. } | Noted::Kept { .. } => {}
                 }
             }
             if let Some((_, step)) = recorded.steps.last_mut().filter(|_| !is_marker) {

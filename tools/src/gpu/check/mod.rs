@@ -24,7 +24,8 @@ const FEW_STEPS_BF16: &[&str] = &["memory.precision=bf16", "train.steps=3", "opt
 /// Layers that are large enough for packed state.
 const WIDE_INT8: &[&str] = &["model.hidden=48", "train.steps=6", "optimizer.state=int8"];
 const OFFLOAD: &[&str] = &["memory.recompute=stages", "memory.offload=optimizer,activations"];
-const INT8_OFFLOAD: &[&str] = &["model.hidden=48", "train.steps=6", "optimizer.state=int8", "memory.offload=optimizer"];
+const INT8_OFFLOAD: &[&str] =
+    &["model.hidden=48", "train.steps=6", "optimizer.state=int8", "memory.offload=optimizer"];
 const WIDE_BF16: &[&str] =
     &["model.hidden=48", "train.steps=6", "optimizer.name=lion", "optimizer.state=bf16"];
 
