@@ -198,6 +198,22 @@ fn gradients_that_are_needed_after_backward_are_not_released() {
 }
 
 #[test]
+fn what_there_is_not_is_not_offloaded() {
+    snapshot(
+        "offload",
+        &[
+            ("[memory]\noffload = 'state'", &[]),
+            ("[memory]\noffload = []", &[]),
+            ("[memory]\noffload = ['activations']", &[]),
+            ("[memory]\noffload = ['optimizer']", &[]),
+            ("[memory]\noffload = ['optimizer']\n[optimizer]\nname = 'adan'", &[]),
+            ("[memory]\noffload = ['optimizer']\n[optimizer]\nname = 'adam'\namsgrad = true", &[]),
+            ("[optimizer]\nname = 'lion'", &["memory.offload=optimizer,activations", "memory.recompute=ops"]),
+        ],
+    );
+}
+
+#[test]
 fn schedule_is_checked() {
     snapshot(
         "schedule",

@@ -216,7 +216,7 @@ fn packed_state() -> Vec<Case> {
     let mut cases = Vec::new();
     for optimizer in [ADAMW_BF16, ADAMW_INT8] {
         for memory in BESIDE_STATE {
-            cases.push(with(RESNET18_WIDE, PHOTO, 4, optimizer, memory));
+            cases.push(with(RESNET18_WIDE, PHOTO, 6, optimizer, memory));
             cases.push(with(LSTM_256, SERIES_16, 4, optimizer, memory));
             cases.push(with(TIED, WORDS_35, 10, optimizer, memory));
         }
@@ -235,14 +235,14 @@ fn offloaded() -> Vec<Case> {
     let with = |model, data, batch, optimizer, memory| Case { model, data, batch, optimizer, memory };
     let mut cases = Vec::new();
     for memory in OFFLOADS {
-        cases.push(with(RESNET18_WIDE, PHOTO, 4, ADAMW, memory));
+        cases.push(with(RESNET18_WIDE, PHOTO, 6, ADAM, memory));
         cases.push(with(RESNET50_WIDE, PHOTO_160, 4, MOMENTUM, memory));
         cases.push(with(LSTM_256, SERIES_16, 4, ADAM, memory));
         cases.push(with(TIED, WORDS_35, 10, LION, memory));
     }
     for optimizer in [ADAMW_INT8, ADAMW_BF16, LION_INT8, MOMENTUM_BF16] {
         for memory in [OFFLOADS[0], OFFLOADS[10]] {
-            cases.push(with(RESNET18_WIDE, PHOTO, 4, optimizer, memory));
+            cases.push(with(RESNET18_WIDE, PHOTO, 6, optimizer, memory));
             cases.push(with(LSTM_256, SERIES_16, 4, optimizer, memory));
         }
     }

@@ -2,7 +2,10 @@
 
 use std::{iter::once, ops::Range};
 
-use oomph_config::{MicroBatch, Recompute};
+use oomph_config::{
+    MicroBatch, Recompute,
+    sections::{memory::Gradients, offload::Offload},
+};
 use oomph_core::{Bytes, Phase, grouped, is_within};
 use oomph_engine::{
     micro_batches::micro_batches,
@@ -261,7 +264,7 @@ impl<'a> Chooser<'a> {
         let recording = splitter.recording(part, device)?;
         let costs = forward_costs(&recording, self.session.speeds.of(self.backend));
         let held = activations(&splitter.replayed(&recording, device), names);
-        let outputs = stage_output_bytes(self.session, micro_batch)?;
+        let outputs = stage_output_bytes(self.session, micro_batch);
         let in_flight = splitter.in_flight(device) as u64;
         let offer = |stage: &String, held: u64, output: u64| {
             let bytes = Bytes::new(held.saturating_sub(output.saturating_mul(in_flight)));
@@ -368,6 +371,9 @@ pub(super) fn describe_split(session: &Session, split: Option<&StepSplit>) -> St
     let micro_batch = (memory.micro_batch == Some(MicroBatch::Auto)).then(|| "micro-batch auto".to_owned());
     let lean = (!memory.lean).then(|| "layers of Burn's operations".to_owned());
     let precision = memory.precision.name().to_owned();
-    let words = [Some(precision), recompute, micro_batch, lean];
+    let released = (memory.gradients == Gradients::Release).then(|| "released gradients".to_owned());
+    let offload = (memory.offload != Offload::default())
+        .then(|| format!("{} in host memory", memory.offload.name().replace(',', " and ")));
+    let words = [Some(precision), recompute, micro_batch, lean, released, offload];
     words.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }

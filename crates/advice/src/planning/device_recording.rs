@@ -104,7 +104,7 @@ pub(super) fn sizes(batch: usize, micro_batch: usize, most_whole: usize) -> Vec<
 /// Records training on one device. It allocates no tensors.
 pub(super) fn record(session: &Session, work: &DeviceWork, backend: Backend) -> Result<Recording, PlanError> {
     let policy = session.policy(backend);
-    let shapes = shapes(session, work)?;
+    let shapes = shapes(session, work);
     let run = |device: &Device, marks: &RecordingMarks| {
         let recorder = DeviceRecorder { session, work, policy, shapes: &shapes, device, marks };
         recorder.run()
@@ -126,18 +126,17 @@ pub(super) fn record(session: &Session, work: &DeviceWork, backend: Backend) -> 
 }
 
 /// The shapes of the tensors that cross the links of the device.
-fn shapes(session: &Session, work: &DeviceWork) -> Result<BlankShapes, PlanError> {
+fn shapes(session: &Session, work: &DeviceWork) -> BlankShapes {
     if work.role == Role::alone() {
-        return Ok(BlankShapes::default());
+        return BlankShapes::default();
     }
     let samples = work.largest_micro_batch();
-    let summary = session.summary(samples).map_err(EngineError::from)?;
-    let output = |stage: usize| summary.stages().nth(stage).map(|row| row.output.clone()).unwrap_or_default();
-    Ok(BlankShapes {
+    let output = |stage: usize| session.outputs.shape(stage, samples);
+    BlankShapes {
         samples,
         input: work.stages.start.checked_sub(1).map(output).unwrap_or_default(),
         output: output(work.stages.end - 1),
-    })
+    }
 }
 
 /// Removes operations with unread outputs from before the first step. The whole model was built, but the device has

@@ -2,7 +2,6 @@ use std::num::NonZeroUsize;
 
 use oomph_config::{Config, DeviceName};
 use oomph_core::Bytes;
-use oomph_model::{ModelError, SummaryRow};
 use oomph_plan::Backend;
 
 use super::Session;
@@ -49,11 +48,7 @@ pub fn bytes_of_smallest(session: &Session, device: usize, planned_peak_bytes: B
 }
 
 /// Bytes of each stage's output for `samples` samples, in the precision of activations.
-///
-/// # Errors
-/// If the model refuses the samples.
-pub fn stage_output_bytes(session: &Session, samples: usize) -> Result<Vec<u64>, ModelError> {
+pub fn stage_output_bytes(session: &Session, samples: usize) -> Vec<u64> {
     let element_bytes = session.policy(backend(session)).dtype().size() as u64;
-    let bytes = |row: &SummaryRow| row.output.iter().product::<usize>() as u64 * element_bytes;
-    Ok(session.summary(samples)?.stages().map(bytes).collect())
+    session.outputs.elements(samples).map(|elements| elements as u64 * element_bytes).collect()
 }

@@ -2,6 +2,7 @@
 
 mod data;
 mod devices;
+mod outputs;
 mod split;
 
 use std::{path::PathBuf, sync::Arc};
@@ -16,6 +17,7 @@ use oomph_plan::{Backend, time::DeviceSpeeds};
 
 pub use data::{EpochCut, largest_train_batch, mark_step, steps, steps_per_epoch, train_order};
 pub use devices::{backend, bytes_of_smallest, cpus, stage_output_bytes, threads_of_each};
+pub use outputs::StageOutputs;
 pub use split::{SplitCache, SplitKey, StepSplit, check_names, fixed_split, recomputed};
 
 use crate::{layout::Scatter, ranks::Replicas, task::Task};
@@ -31,6 +33,8 @@ pub struct Session {
     pub architecture: Architecture,
     /// The names of the model's stages.
     pub stages: Vec<String>,
+    /// The shapes of their outputs.
+    pub outputs: StageOutputs,
     /// The number of frozen stages before the first trained stage.
     pub leading_frozen: usize,
     /// Whether the model has running statistics: batch normalisation, whose training depends on the micro-batch.

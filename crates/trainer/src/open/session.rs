@@ -10,7 +10,7 @@ use oomph_data::{
 };
 use oomph_engine::{
     ranks::Replicas,
-    session::{Session, SplitCache, check_names, cpus, threads_of_each},
+    session::{Session, SplitCache, StageOutputs, check_names, cpus, threads_of_each},
 };
 use oomph_memory::{DefaultLimit, LimitReason, ThreadsError};
 use oomph_plan::time::DeviceSpeeds;
@@ -102,6 +102,7 @@ fn assemble(
     let Components { architecture, weights, .. } = components;
     let session = Session {
         stages: summary.stages().map(|row| row.name.clone()).collect(),
+        outputs: StageOutputs::of(&summary),
         leading_frozen: summary.stages().take_while(|row| row.is_frozen).count(),
         has_running_statistics: summary.has_running_statistics(),
         config,

@@ -1,5 +1,5 @@
 use oomph_advice::planning::PlanOptions;
-use oomph_config::{Config, DeviceName, OptimizerKind};
+use oomph_config::{Config, DeviceName, OptimizerKind, sections::optimizer::StateFormat};
 use oomph_core::Bytes;
 use oomph_engine::session::backend;
 use oomph_memory::gpu::GpuMemory;
@@ -106,9 +106,14 @@ impl Planner {
 
     /// `sgd momentum 0.9`, `adamw`: the settings that determine the optimizer state.
     pub(super) fn optimizer(&self) -> String {
-        match &self.session.config.optimizer.kind {
+        let optimizer = &self.session.config.optimizer;
+        let name = match &optimizer.kind {
             OptimizerKind::Sgd { momentum, .. } if *momentum > 0.0 => format!("sgd momentum {momentum}"),
             other => other.name().to_owned(),
+        };
+        match optimizer.state {
+            StateFormat::Fp32 => name,
+            packed => format!("{name} · {} state", packed.name()),
         }
     }
 }
