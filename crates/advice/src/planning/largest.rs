@@ -1,12 +1,13 @@
+use oomph_config::{Change, MicroBatch, Recompute};
 use oomph_core::Bytes;
 use oomph_engine::session::{Session, backend};
 
 use super::{
-    choice::micro_batch_of,
+    choice::chosen,
     one_device::plan,
     options::{PlanOptions, fits},
 };
-use crate::error::PlanError;
+use crate::{error::PlanError, varied::varied};
 
 /// A batch, and what its plan needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,22 +34,28 @@ pub fn largest_batch(
     planned: &[BatchNeed],
 ) -> Result<Option<BatchNeed>, PlanError> {
     let backend = options.backend.unwrap_or_else(|| backend(session));
-    let peak_of = |batch: usize| -> Result<BatchNeed, PlanError> {
-        let timeline = plan(session, PlanOptions { batch: Some(batch), ..options })?;
-        Ok(BatchNeed { batch, planned_peak_bytes: timeline.needed_bytes() })
-    };
-    let need = |batch: usize| {
-        // The model may refuse a smaller last micro-batch. The whole micro-batches have the same peak.
-        let rest = session.share_of(batch) % micro_batch_of(session, batch).max(1);
-        let whole = |error| if rest == 0 { Err(error) } else { peak_of(batch - rest) };
-        Ok::<_, PlanError>(BatchNeed { batch, ..peak_of(batch).or_else(whole)? })
-    };
+    let options = PlanOptions { backend: Some(backend), ..options };
     let fits = |need: &BatchNeed| fits(need.planned_peak_bytes, limit_bytes, backend);
+    let extremes = extremes(session);
+    let need = |batch: usize| match &extremes {
+        None => need_of(session, options, batch),
+        Some([leanest, plain]) => match need_of(leanest, options, batch) {
+            Ok(need) if fits(&need) => Ok(need),
+            lean => need_of(plain, options, batch).map(|plain| match lean {
+                Ok(lean) if lean.planned_peak_bytes < plain.planned_peak_bytes => lean,
+                _ => plain,
+            }),
+        },
+    };
     // Each replica has at least one sample. Batch normalisation cannot be trained on one value per channel.
     let world = session.world_size();
     let smallest = || need(world).or_else(|_| need(2 * world));
 
     let mut known: Vec<_> = planned.iter().filter(|need| need.batch <= most).copied().collect();
+    if extremes.is_some() {
+        // What `auto` chose lies anywhere below the limit, and on no line.
+        known = known.into_iter().map(|known| need(known.batch)).collect::<Result<_, _>>()?;
+    }
     if !known.iter().any(fits) {
         known.push(smallest()?);
     }
@@ -71,7 +78,36 @@ pub fn largest_batch(
             search.above = Some(found);
         }
     }
-    Ok(Some(search.low))
+    match extremes {
+        None => Ok(Some(search.low)),
+        Some(_) => need_of(session, options, search.low.batch).map(Some),
+    }
+}
+
+/// With `memory.recompute = "auto"`: the session with every stage recomputed, and with none. `auto` finds a choice that fits where
+/// one of them fits, by more plans than one.
+fn extremes(session: &Session) -> Option<[Session; 2]> {
+    let memory = &session.config.memory;
+    if memory.recompute != Recompute::Auto || memory.micro_batch == Some(MicroBatch::Auto) {
+        return None;
+    }
+    let [leanest, plain] =
+        [Recompute::Stages, Recompute::None].map(|choice| varied(session, &[Change::Recompute(choice)]).ok());
+    Some([leanest?, plain?])
+}
+
+/// What the plan of a batch needs.
+fn need_of(session: &Session, options: PlanOptions, batch: usize) -> Result<BatchNeed, PlanError> {
+    let peak_of = |planned: usize| -> Result<BatchNeed, PlanError> {
+        let timeline = plan(session, PlanOptions { batch: Some(planned), ..options })?;
+        Ok(BatchNeed { batch, planned_peak_bytes: timeline.needed_bytes() })
+    };
+    peak_of(batch).or_else(|error| {
+        // The model may refuse a smaller last micro-batch. The whole micro-batches have the same peak.
+        let split = chosen(session, PlanOptions { batch: Some(batch), ..options })?.split;
+        let rest = session.share_of(batch) % split.micro_batch.max(1);
+        if rest == 0 { Err(error) } else { peak_of(batch - rest) }
+    })
 }
 
 /// The search for the largest batch that fits.
