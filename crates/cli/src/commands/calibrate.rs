@@ -14,6 +14,7 @@ use crate::{
     notices::Notices,
     numbers::elapsed,
     output::{self, OverwriteArguments},
+    progress::{Style, WorkBar},
     table::{
         Column::{Left, Right},
         Table,
@@ -61,7 +62,9 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Exit, CliError> {
         notices.line(format!("measuring {machine}; other programs should rest for these seconds"));
     }
     let start = Instant::now();
-    let calibration = oomph_calibration::measure(machine, |_, _| ());
+    let bar = WorkBar::new(Style::choose(arguments.json, false), "calibrate");
+    let calibration = oomph_calibration::measure(machine, |done, of| bar.show(done, of));
+    drop(bar);
     let seconds = start.elapsed().as_secs_f64();
     let own = Calibration::path(&cache_dir(), &calibration.machine);
     let written: Vec<PathBuf> = std::iter::once(own).chain(arguments.out.clone()).collect();

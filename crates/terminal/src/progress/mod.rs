@@ -8,6 +8,7 @@ mod profile;
 mod sign_of_life;
 mod style;
 mod tune;
+mod work;
 
 use std::io;
 
@@ -18,7 +19,12 @@ use crate::{notices::Notices, stream};
 
 use self::{bars::Bars, lines::Lines};
 pub use self::{
-    download::DownloadBar, probe::ProbeBar, profile::ProfileBar, style::Style, tune::TuneProgress,
+    download::DownloadBar,
+    probe::ProbeBar,
+    profile::ProfileBar,
+    style::Style,
+    tune::TuneProgress,
+    work::{WaitingLine, WorkBar},
 };
 
 /// Shows the events of a training or an evaluation.

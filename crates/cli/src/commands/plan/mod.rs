@@ -14,7 +14,13 @@ use oomph_trainer::{Registry, open_to_plan};
 
 pub(crate) use self::arguments::PlanArguments;
 use self::planner::Planner;
-use crate::{error::CliError, exit::Exit, notices::Notices, output};
+use crate::{
+    error::CliError,
+    exit::Exit,
+    notices::Notices,
+    output,
+    progress::{Style, WaitingLine},
+};
 
 pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit, CliError> {
     let start = Instant::now();
@@ -28,12 +34,15 @@ pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit
             spec.input, spec.target
         ));
     }
+    let waiting = WaitingLine::new(Style::choose(arguments.json, false), "planning");
     if planner.session.has_uneven_devices() {
         let Some(mut split) = split_plan::plan(&planner, arguments)? else { return Ok(Exit::Success) };
+        drop(waiting);
         split.plan.plan_seconds = start.elapsed().as_secs_f64();
         return output::show(arguments.json, &split.plan, || split_report::report(&planner, &split));
     }
     let mut plan = batch_plan::plan(&planner, arguments)?;
+    drop(waiting);
     plan.seconds.plan_seconds = start.elapsed().as_secs_f64();
     output::show(arguments.json, &plan, || batch_report::report(&plan))
 }
