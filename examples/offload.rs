@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("offload                 peak in use   in host memory    a step   loss");
     for offload in ["none", "optimizer", "activations", "optimizer,activations"] {
         let session = session(offload)?;
-        let host = plan(&session, PlanOptions::default())?.offloaded_bytes.to_string();
+        let host = plan(&session, PlanOptions::default())?.offloaded.total().to_string();
         let measured = measure(&session, 12, &mut Quiet)?;
         // Present, as the meter is installed and the device is the CPU.
         let peak = measured.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();

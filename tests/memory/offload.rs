@@ -44,7 +44,7 @@ fn trained(memory: &str) -> Peaks {
         in_use: measured.peak_in_use_bytes.expect("the meter is installed").get(),
         planned: timeline.peak().categories.total().get(),
         host: host.0,
-        offloaded: timeline.offloaded_bytes.get(),
+        offloaded: timeline.offloaded.total().get(),
     }
 }
 

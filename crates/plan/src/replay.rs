@@ -2,7 +2,7 @@ use std::collections::{HashMap, HashSet};
 
 use burn_ir::OperationIr;
 use oomph_core::Bytes;
-use oomph_timeline::{Category, Clock, Draft, Name, Origin, Span, SpanKind, TensorLocation, Timeline};
+use oomph_timeline::{Category, Clock, Draft, Name, Origin, Span, SpanKind, Split, TensorLocation, Timeline};
 
 use crate::{
     Backend, Note, Noted, PoolLayout, Recording,
@@ -117,8 +117,8 @@ struct Replay {
 /// Bytes that are in host memory instead of on the device.
 #[derive(Default)]
 struct Offloads {
-    now: Vec<(Category, u64)>,
-    most: u64,
+    now: Split,
+    most: Split,
 }
 
 impl Replay {
@@ -157,9 +157,10 @@ impl Replay {
 
     fn offloaded(&mut self, category: Category, bytes: u64) {
         let Offloads { now, most } = &mut self.offloads;
-        now.retain(|(other, _)| *other != category);
-        now.push((category, bytes));
-        *most = now.iter().map(|(_, bytes)| bytes).sum::<u64>().max(*most);
+        now[category] = bytes;
+        if now.total() > most.total() {
+            *most = *now;
+        }
     }
 
     fn end_step(&mut self, event: u32) {
@@ -181,7 +182,7 @@ impl Replay {
             reserved,
             occupied,
             blocks,
-            offloaded_bytes: Bytes::new(self.offloads.most),
+            offloaded: self.offloads.most,
             spans: self.steps,
             names,
             ..Timeline::new(Origin::Planned, Clock::Operations)

@@ -45,8 +45,8 @@ pub struct Timeline {
     pub device: String,
     /// The device's memory limit, if known.
     pub limit_bytes: Option<Bytes>,
-    /// In a plan: the most bytes that are in host memory instead of on the device, by `memory.offload`.
-    pub offloaded_bytes: Bytes,
+    /// In a plan: bytes in host memory instead of on the device, by `memory.offload`, when these are the most.
+    pub offloaded: Split,
     /// The unit of `times`.
     pub clock: Clock,
     /// The time of each event; never decreasing. Its length is the number of events.
@@ -84,7 +84,7 @@ impl Timeline {
             title: String::new(),
             device: String::new(),
             limit_bytes: None,
-            offloaded_bytes: Bytes::default(),
+            offloaded: Split::default(),
             clock,
             times: Vec::new(),
             reserved: Vec::new(),

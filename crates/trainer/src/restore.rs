@@ -40,14 +40,7 @@ pub(crate) fn restored(
             state.optimizer.ranks.remove(info.name);
         }
     });
-    off_device(session, || {
-        // Copied into memory of the current account, one at a time: on the CPU the optimizer keeps the buffers that it is
-        // given, and the buffers of the record are the host's.
-        for tensor in state.optimizer.tensors.values_mut() {
-            tensor.values = tensor.values.as_slice().to_vec();
-        }
-        stepper.optimizer.restore(state.optimizer, &stepper.model)
-    })?;
+    off_device(session, || stepper.optimizer.restore(state.optimizer, &stepper.model))?;
     // A run that had another precision begins with a new loss scale.
     stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
     let carried = restored_carried(&state.carried, &session.device);

@@ -15,6 +15,7 @@ use std::{
     sync::Arc,
 };
 
+use burn::tensor::Device;
 use burn_optim::{
     AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, DynOptimizer, DynState, RmsPropConfig, SgdConfig,
     StateSink, StateSource, decay::WeightDecayConfig, momentum::MomentumConfig,
@@ -32,7 +33,7 @@ pub use check::check_record;
 use adafactor::Adafactor;
 use group::GroupedOptimizer;
 use lion::Lion;
-use offload::{ChangeState, change_state, put_away};
+use offload::{ChangeState, change_state};
 use packed::Packed;
 
 /// An optimizer with its state by parameter name.
@@ -212,33 +213,48 @@ impl Optimizer {
     /// Burn panics on a record that [`check_record`] refuses.
     pub fn restore(&mut self, mut record: OptimizerRecord, model: &Stages) -> Result<(), RecordError> {
         if let Some(packed) = &mut self.packed {
-            let offloads = self.offloads;
-            packed.restore(&mut record, model, &mut |tensor| {
-                if offloads { put_away(tensor) } else { tensor }
-            })?;
+            packed.restore(&mut record, model, self.offloads)?;
         }
-        packed::unpack(&mut record);
+        charge(Account::Host, || packed::unpack(&mut record));
         let mut devices = BTreeMap::new();
         model.visit(&mut |info, parameter| {
             devices.insert(info.name.to_owned(), parameter.device().inner());
         });
         let scalars = record.scalars.into_iter().map(|(leaf, value)| (leaf, value.into())).collect();
         let mut source = StateSource::new(scalars);
-        for (leaf, tensor) in record.tensors {
+        for (leaf, mut tensor) in record.tensors {
+            if self.change_state.is_none() {
+                // On the CPU the optimizer keeps the buffers that it is given, and those of the record are the host's.
+                tensor.values = tensor.values.as_slice().to_vec();
+            }
             source.insert_tensor(leaf, tensor.into_data());
         }
         self.states.clear();
         for (name, rank) in record.ranks {
-            let device = devices.get(&name);
-            let state = device
-                .and_then(|device| self.rule.of_one().state_unflatten(rank, &name, &mut source, device));
+            let state = devices.get(&name).and_then(|device| self.restored(&name, rank, &mut source, device));
             let state = state.ok_or(RecordError::OptimizerState { parameter: name.clone() })?;
-            self.states.insert(name.clone(), state);
-            if self.offloads {
-                self.change(&name, &mut put_away);
-            }
+            self.states.insert(name, state);
         }
         Ok(())
+    }
+
+    /// The state of a parameter from `source`, whose buffers are the host's.
+    fn restored(
+        &self,
+        name: &str,
+        rank: usize,
+        source: &mut StateSource,
+        device: &Device,
+    ) -> Option<DynState> {
+        let rule = self.rule.of_one();
+        let Some(change_state) = self.change_state else {
+            return rule.state_unflatten(rank, name, source, device);
+        };
+        let state = charge(Account::Host, || rule.state_unflatten(rank, name, source, &Device::flex()))?;
+        if self.offloads {
+            return Some(state);
+        }
+        Some(change_state(state, &mut |tensor| tensor.from_host_memory(device, false)))
     }
 }
 

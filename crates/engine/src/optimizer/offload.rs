@@ -72,7 +72,7 @@ impl Optimizer {
     }
 
     /// Bytes of state in host memory.
-    pub(crate) fn offloaded_bytes(&self) -> u64 {
+    pub fn offloaded_bytes(&self) -> u64 {
         let (true, Some(change_state)) = (self.offloads, self.change_state) else { return 0 };
         let mut bytes = 0;
         let mut count = |tensor: AnyTensor| {

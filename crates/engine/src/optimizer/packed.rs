@@ -152,8 +152,8 @@ impl Packed {
         Ok(())
     }
 
-    /// Takes the state of its parameters out of `record`. What was kept in another format is converted. `placed` moves each tensor
-    /// from its device to where it lies between steps.
+    /// Takes the state of its parameters out of `record`. What was kept in another format is converted. It comes to its
+    /// device, or into host memory if it `offloads`, one parameter after the other.
     ///
     /// # Errors
     /// [`RecordError::OptimizerState`] if the state of a parameter is incomplete, or belongs to another optimizer.
@@ -161,7 +161,7 @@ impl Packed {
         &mut self,
         record: &mut OptimizerRecord,
         model: &Stages,
-        placed: &mut Change<'_>,
+        offloads: bool,
     ) -> Result<(), RecordError> {
         self.states.clear();
         model.try_visit(|info, parameter| {
@@ -169,11 +169,14 @@ impl Packed {
                 return Ok(());
             }
             let shape = parameter.dims();
-            let state = self.rule.state_of(record, info.name, shape, &parameter.device().inner());
+            let state_on = |device: &Device| self.rule.state_of(record, info.name, shape, device);
+            let state = match offloads {
+                true => charge(Account::Host, || state_on(&Device::flex())),
+                false => state_on(&parameter.device().inner()),
+            };
             let state =
                 state.ok_or_else(|| RecordError::OptimizerState { parameter: info.name.to_owned() })?;
             self.states.insert(info.name.to_owned(), state);
-            self.change(info.name, placed);
             Ok(())
         })
     }

@@ -47,7 +47,7 @@ impl Recorder {
             origin,
             title: "resnet18 · batch 32 · fp32 · sgd momentum 0.9".into(),
             device: "cpu".into(),
-            offloaded_bytes: Default::default(),
+            offloaded: Default::default(),
             limit_bytes: Some(Bytes::mib(640)),
             clock: if origin == Origin::Planned { Clock::Operations } else { Clock::Nanoseconds },
             times: vec![0],

@@ -171,7 +171,7 @@ impl WarmupRecording {
         Self { log: TensorLog::default() }
     }
 
-    /// Bytes of optimizer state now, between two steps.
+    /// Bytes of optimizer state now, between two steps, those in host memory included.
     fn state_bytes(self, session: &Session, stepper: &Stepper) -> Option<Bytes> {
         // The next step mark shows which blocks outlive their step.
         record::mark_step(WARMUP as u64 + 1, StepKind::Train);
@@ -184,7 +184,8 @@ impl WarmupRecording {
             ..memory_log::notes(session, stepper.model.names())
         };
         let levels = recording.timeline(&notes).levels();
-        levels.last().map(|level| level.of(Category::OptimizerState))
+        let in_host_memory = Bytes::new(stepper.optimizer.offloaded_bytes());
+        levels.last().map(|level| level.of(Category::OptimizerState) + in_host_memory)
     }
 }
 
@@ -231,7 +232,7 @@ pub fn plan_step(session: &Session) -> Result<PlannedStep, TrainError> {
     let summary = session.summary(micro_batch(session))?;
     Ok(PlannedStep {
         peak: timeline.peak_within(0..end).categories,
-        state_bytes: state.of(Category::OptimizerState),
+        state_bytes: state.of(Category::OptimizerState) + timeline.offloaded.of(Category::OptimizerState),
         parameters: summary.parameters - summary.frozen_parameters,
         step_seconds: time.map(|time| time.step_seconds),
     })

@@ -182,7 +182,7 @@ pub(super) fn plan(planner: &Planner, arguments: &PlanArguments) -> Result<Batch
 
 /// What a plan keeps in host memory, if anything.
 pub(super) fn offloaded(timeline: &Timeline) -> Option<Bytes> {
-    (timeline.offloaded_bytes > Bytes::default()).then_some(timeline.offloaded_bytes)
+    Some(timeline.offloaded.total()).filter(|bytes| *bytes > Bytes::default())
 }
 
 /// The batch to advise about: the config's, where it is planned, else the smallest; if it does not fit.
