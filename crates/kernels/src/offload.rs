@@ -92,9 +92,10 @@ impl AnyTensor {
         let (shape, elements) = (self.dims(), self.elements());
         // The CPU does not fail.
         let data = self.into_data().expect("host memory is readable");
+        // The CPU device would keep the host's memory. A GPU reads it once.
+        let data = if *device == Device::flex() { TensorData::clone(&data) } else { data };
         // A GPU pads the rows of data with several dimensions.
-        let flat = TensorData { shape: [elements].into(), ..TensorData::clone(&data) };
-        let tensor = of_data(flat, device);
+        let tensor = of_data(TensorData { shape: [elements].into(), ..data }, device);
         if tensor.is_float() { tensor.shaped(&shape) } else { tensor }
     }
 }
