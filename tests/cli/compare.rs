@@ -214,6 +214,7 @@ fn json_has_every_figure() {
             "loss_last",
             "lr",
             "micro_batch",
+            "offload",
             "optimizer",
             "peak_in_use_bytes",
             "planned_categories",

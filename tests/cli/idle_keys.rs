@@ -136,6 +136,7 @@ const ALWAYS: &[&str] = &[
     "memory.recompute",
     "memory.lean",
     "memory.gradients",
+    "memory.offload",
     "memory.micro_batch",
     "memory.limit",
     // Idle on GPUs: see the test below.

@@ -1,5 +1,6 @@
 use std::{
     fs, io,
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -117,15 +118,25 @@ impl Calibration {
         Self::parse(&text).map_err(|reason| CalibrationError::Contents { path: path.to_owned(), reason })
     }
 
+    /// Makes the folder of a file that will be written.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub fn make_folder(path: &Path) -> Result<(), CalibrationError> {
+        let failed = |reason| CalibrationError::File { path: path.to_owned(), reason };
+        match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            Some(folder) => fs::create_dir_all(folder).map_err(failed),
+            None => Ok(()),
+        }
+    }
+
     /// Writes a file, complete or not at all.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), CalibrationError> {
         let failed = |reason| CalibrationError::File { path: path.to_owned(), reason };
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder).map_err(failed)?;
-        }
+        Self::make_folder(path)?;
         let text = self.text();
         write_file(path, Existing::Replace, |file| file.write_all(text.as_bytes()))
             .map_err(|reason| failed(reason.into()))
@@ -148,26 +159,36 @@ impl Calibration {
         if stored.format != FORMAT {
             return Err(format!("its format is {}, not {FORMAT}", stored.format));
         }
-        let is_positive = |value: f64| value.is_finite() && value > 0.0;
-        if !is_positive(stored.overhead_seconds) {
-            return Err(format!("`overhead_seconds` is {}", stored.overhead_seconds));
+        if !SECONDS.contains(&stored.overhead_seconds) {
+            return Err(format!(
+                "`overhead_seconds` is {:e}, {}",
+                stored.overhead_seconds,
+                in_words(&SECONDS)
+            ));
+        }
+        if stored.samples.is_empty() {
+            return Err("it has no `samples`".to_owned());
         }
         let sample = |stored: StoredSample| {
             let StoredSample { kind, sizes, arithmetic, bytes, mapped, seconds } = stored;
-            let is_valid = !sizes.is_empty()
-                && sizes.iter().all(|size| is_positive(*size))
-                && arithmetic.is_finite()
-                && arithmetic >= 0.0
-                && mapped.is_finite()
-                && mapped >= 0.0
-                && is_positive(bytes)
-                && is_positive(seconds);
-            let work = Work { kind, sizes, arithmetic, bytes, mapped };
-            if is_valid {
-                Ok(Sample { work, seconds })
-            } else {
-                Err(format!("a sample of `{}` is not positive", work.kind))
+            let refused = |field: &str, value: f64, range: &RangeInclusive<f64>| {
+                Err(format!("`{field}` of a sample of `{kind}` is {value:e}, {}", in_words(range)))
+            };
+            if sizes.is_empty() {
+                return Err(format!("a sample of `{kind}` has no `sizes`"));
             }
+            let fields = sizes.iter().map(|size| ("sizes", *size, &AMOUNT));
+            let fields = fields.chain([("bytes", bytes, &AMOUNT), ("seconds", seconds, &SECONDS)]);
+            // A kernel may have no arithmetic, and map no memory.
+            let others = [("arithmetic", arithmetic), ("mapped", mapped)].into_iter();
+            let others =
+                others.filter(|(_, value)| *value != 0.0).map(|(field, value)| (field, value, &AMOUNT));
+            for (field, value, range) in fields.chain(others) {
+                if !range.contains(&value) {
+                    return refused(field, value, range);
+                }
+            }
+            Ok(Sample { work: Work { kind, sizes, arithmetic, bytes, mapped }, seconds })
         };
         Ok(Self {
             machine: stored.machine,
@@ -175,6 +196,16 @@ impl Calibration {
             samples: stored.samples.into_iter().map(sample).collect::<Result<_, _>>()?,
         })
     }
+}
+
+/// What an operation may take: any kernel of a training takes less than an hour.
+const SECONDS: RangeInclusive<f64> = 1e-12..=3600.0;
+
+/// Sizes, bytes and multiplications: with such numbers no time overflows.
+const AMOUNT: RangeInclusive<f64> = 1.0..=1e18;
+
+fn in_words(range: &RangeInclusive<f64>) -> String {
+    format!("not from {:e} to {:e}", range.start(), range.end())
 }
 
 fn stored(Sample { work, seconds }: &Sample) -> String {
@@ -220,8 +251,8 @@ mod tests {
         let text = calibration().text();
         for (from, to, reason) in [
             ("\"format\": 1", "\"format\": 2", "its format is 2, not 1"),
-            ("1e-6", "-1.0", "`overhead_seconds` is -1"),
-            ("2.5e-6", "0", "a sample of `add` is not positive"),
+            ("1e-6", "-1.0", "`overhead_seconds` is -1e0"),
+            ("2.5e-6", "0", "`seconds` of a sample of `add` is 0e0"),
             ("\"bytes\"", "\"bits\"", "unknown field `bits`"),
         ] {
             let refused = Calibration::parse(&text.replace(from, to)).unwrap_err();

@@ -3,6 +3,7 @@
 use std::{num::NonZeroUsize, path::PathBuf, time::Instant};
 
 use clap::Args;
+use oomph_arguments::count;
 use oomph_calibration::{Calibration, MachineKey};
 use oomph_plan::time::Work;
 use oomph_trainer::{SessionError, cache_dir};
@@ -24,8 +25,8 @@ use crate::{
 #[derive(Args, Debug)]
 pub(crate) struct CalibrateArguments {
     /// Compute threads, as with `device.threads`; default: one for each core
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = count(1..=1024))]
+    threads: Option<u32>,
     /// Also write the calibration to a file: `device.calibration` plans with it on other machines
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -55,19 +56,24 @@ struct Rate {
 
 pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Exit, CliError> {
     arguments.overwrite.check(&arguments.out)?;
-    let threads = oomph_memory::compute_threads(arguments.threads).map_err(SessionError::from)?;
+    let asked = arguments.threads.and_then(|threads| NonZeroUsize::new(threads as usize));
+    let threads = oomph_memory::compute_threads(asked).map_err(SessionError::from)?;
     let machine = MachineKey::here(threads);
+    let own = Calibration::path(&cache_dir(), &machine);
+    let written: Vec<PathBuf> = std::iter::once(own).chain(arguments.out.clone()).collect();
+    // Nobody measures for nothing.
+    written.iter().try_for_each(|path| Calibration::make_folder(path)).map_err(SessionError::from)?;
     let notices = Notices::default();
     if !arguments.json {
-        notices.line(format!("measuring {machine}; other programs should rest for these seconds"));
+        notices.line(format!(
+            "measuring {machine}; it takes about half a minute, in which other programs should rest"
+        ));
     }
     let start = Instant::now();
     let bar = WorkBar::new(Style::choose(arguments.json, false), "calibrate");
     let calibration = oomph_calibration::measure(machine, |done, of| bar.show(done, of));
     drop(bar);
     let seconds = start.elapsed().as_secs_f64();
-    let own = Calibration::path(&cache_dir(), &calibration.machine);
-    let written: Vec<PathBuf> = std::iter::once(own).chain(arguments.out.clone()).collect();
     written.iter().try_for_each(|path| calibration.write(path)).map_err(SessionError::from)?;
     let report =
         Report { machine: calibration.machine.clone(), seconds, written, rates: rates(&calibration) };

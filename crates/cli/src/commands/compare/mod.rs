@@ -39,7 +39,10 @@ pub(crate) fn run(arguments: &CompareArguments, registry: &Registry) -> Result<E
     arguments.overwrite.check(&arguments.html)?;
     let combinations = combinations(arguments, &base, registry);
     let (mut rows, stopped) = if arguments.plan_only {
-        (combinations.into_iter().map(|combination| planned(combination, registry)).collect(), None)
+        let rows: Vec<_> =
+            combinations.into_iter().map(|combination| planned(combination, registry)).collect();
+        rows.iter().for_each(|row| arguments.warn(row, &Notices::default()));
+        (rows, None)
     } else {
         arguments.measured(combinations)?
     };
