@@ -29,7 +29,9 @@ fn after(run: &Path, steps: usize, of_optimizer: &str, more: &str, resume: Resum
         "
         model = {{ name = 'resnet18', stem = 'small', width = 8 }}
         data = {{ source = 'digits', workers = 0 }}
-        train = {{ steps = {steps}, batch = 16, eval_every = 'never' }}
+        train.steps = {steps}
+        train.batch = 16
+        train.eval_every = 'never'
         optimizer = {{ {of_optimizer}, lr = 0.01 }}
         run = {{ directory = '{}', log_every = 1 }}
         {more}

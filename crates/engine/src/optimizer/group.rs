@@ -4,7 +4,7 @@ use burn_optim::{DynOptimizer, DynState};
 use oomph_core::scope;
 use oomph_model::{AnyTensor, Named, Stages, map_stages};
 
-use super::stages_of;
+use super::walk::stages_of;
 use crate::placeholder::placeholder;
 
 /// A rule that updates many parameters at once.

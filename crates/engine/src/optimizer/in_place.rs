@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use burn::tensor::{Device, TensorData, kind::BridgeTensor};
+use burn::tensor::{Device, kind::BridgeTensor};
 use burn_optim::{DynOptimizer, DynState, LearningRate, StateSink, StateSource};
 use oomph_kernels::{AdamStep, AdamTensors, Kernels, SgdStep, SgdTensors};
 use oomph_model::AnyTensor;
 
 use super::{
     group::{After, Before, GroupRule},
-    offload::Change,
+    state::{Change, data},
 };
 
 /// Stochastic gradient descent, by [`SgdStep`]. Each step sets its learning rate.
@@ -211,13 +211,4 @@ pub(super) const MOMENTS: [&str; 2] = ["moment_1", "moment_2"];
 /// The name of a part of the state.
 fn join(prefix: &str, part: &str) -> String {
     format!("{prefix}.{part}")
-}
-
-/// A copy in host memory.
-///
-/// # Panics
-/// Panics if the device fails: Burn's trait has no errors.
-pub(super) fn data(tensor: &AnyTensor) -> TensorData {
-    // The engine catches it, and reports that the device failed.
-    tensor.clone().into_data().unwrap_or_else(|error| panic!("{error}"))
 }

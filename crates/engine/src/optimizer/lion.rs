@@ -3,7 +3,7 @@ use burn_optim::{DynState, LearningRate, Optimizer, RecordState, StateSink, Stat
 use oomph_kernels::ranked;
 use oomph_model::AnyTensor;
 
-use super::{in_place::data, offload::Change};
+use super::state::{Change, data};
 
 /// Lion (Chen et al. 2023, <https://arxiv.org/abs/2302.06675>, algorithm 2). Every step has the same size, in the
 /// direction of the sign of a momentum. It keeps one value per parameter.

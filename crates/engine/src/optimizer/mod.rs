@@ -8,12 +8,10 @@ mod in_place;
 mod lion;
 mod offload;
 mod packed;
+mod state;
+mod walk;
 
-use std::{
-    collections::BTreeMap,
-    ops::Bound::{Included, Unbounded},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use burn::tensor::Device;
 use burn_optim::{
@@ -21,10 +19,10 @@ use burn_optim::{
     StateSink, StateSource, decay::WeightDecayConfig, momentum::MomentumConfig,
 };
 use oomph_config::{Moments, Optimizer as OptimizerSettings, OptimizerKind};
-use oomph_core::{Bytes, scope};
+use oomph_core::Bytes;
 use oomph_kernels::{AdamStep, SgdStep};
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Kernels, Named, Stages, map_stages};
+use oomph_model::{AnyTensor, Kernels, Named, Stages};
 
 use crate::record::{HostTensor, OptimizerRecord, RecordError, Scalar};
 
@@ -33,8 +31,10 @@ pub use check::check_record;
 use adafactor::Adafactor;
 use group::GroupedOptimizer;
 use lion::Lion;
-use offload::{ChangeState, change_state};
+use offload::change_state;
 use packed::Packed;
+use state::ChangeState;
+use walk::step_each;
 
 /// An optimizer with its state by parameter name.
 ///
@@ -256,42 +256,6 @@ impl Optimizer {
         }
         Some(change_state(state, &mut |tensor| tensor.from_host_memory(device, false)))
     }
-}
-
-/// Of each stage, whether it has a gradient. Where gradients are released, each step is about few stages, and a walk through all
-/// parameters takes a GPU's host longer than the step.
-fn stages_of(gradients: &Named<AnyTensor>, model: &Stages) -> Vec<bool> {
-    let has_gradient = |stage| names_of(gradients, stage).next().is_some();
-    charge(Account::Host, || model.names().map(has_gradient).collect())
-}
-
-/// The names of the gradients of a stage.
-fn names_of<'a>(gradients: &'a Named<AnyTensor>, stage: &'a str) -> impl Iterator<Item = &'a String> {
-    let behind = gradients.range::<str, _>((Included(stage), Unbounded)).map(|(name, _)| name);
-    let alike = behind.take_while(move |name| name.starts_with(stage));
-    alike.filter(move |name| name[stage.len()..].starts_with('.'))
-}
-
-/// Updates every parameter that has a gradient by `step`, one after the other. It takes a parameter off the autodiff graph, its
-/// gradient and its state, and gives the new ones. `states` are by parameter name.
-fn step_each<S>(
-    states: &mut Named<S>,
-    model: &mut Stages,
-    mut gradients: Named<AnyTensor>,
-    mut step: impl FnMut(AnyTensor, AnyTensor, Option<S>) -> (AnyTensor, Option<S>),
-) {
-    let stages = stages_of(&gradients, model);
-    map_stages(model, |stage| stages[stage], &mut |info, parameter| {
-        let Some(gradient) = gradients.remove(info.name) else { return parameter };
-        let _scope = scope(info.name);
-        let before = parameter.device().gradient_checkpointing_strategy();
-        let (parameter, state) = step(parameter.inner(), gradient, states.remove(info.name));
-        if let Some(state) = state {
-            // The name is host memory; the state is on the device.
-            states.insert(charge(Account::Host, || info.name.to_owned()), state);
-        }
-        parameter.tracked_as(true, before)
-    });
 }
 
 /// SGD by kernels of oomph, if the settings ask for SGD.

@@ -1,6 +1,5 @@
 //! Optimizer state in host memory, with `memory.offload = ["optimizer"]`.
 
-use burn_optim::DynState;
 use oomph_config::{Optimizer as OptimizerSettings, OptimizerKind};
 use oomph_core::scope;
 use oomph_memory::{Account, charge};
@@ -10,14 +9,9 @@ use super::{
     Optimizer,
     in_place::{change_adam, change_sgd},
     lion::change_lion,
-    names_of,
+    state::{Change, ChangeState, put_away},
+    walk::names_of,
 };
-
-/// What becomes of a tensor of a state.
-pub(super) type Change<'a> = dyn FnMut(AnyTensor) -> AnyTensor + 'a;
-
-/// Changes the tensors of a parameter's state, each by the given function.
-pub(super) type ChangeState = fn(DynState, &mut Change<'_>) -> DynState;
 
 /// How the tensors of a state are changed; `None` for the optimizers of Burn, whose tensors are out of reach.
 pub(super) fn change_state(settings: &OptimizerSettings, kernels: Kernels) -> Option<ChangeState> {
@@ -86,13 +80,4 @@ impl Optimizer {
         });
         bytes + self.packed.as_ref().map_or(0, |packed| packed.state_bytes(|_| true).get())
     }
-}
-
-/// A copy in host memory.
-///
-/// # Panics
-/// Panics if the device fails: Burn's optimizers have no errors either.
-pub(super) fn put_away(tensor: AnyTensor) -> AnyTensor {
-    // The engine catches it, and reports that the device failed.
-    tensor.into_host_memory().unwrap_or_else(|error| panic!("{error}"))
 }

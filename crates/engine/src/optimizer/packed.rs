@@ -20,7 +20,8 @@ use oomph_model::{AnyTensor, Kernels, Named, ParameterInfo, Stages, visit_stages
 
 use super::{
     group::{After, Before, GroupRule, step_together},
-    offload::Change,
+    state::Change,
+    walk::{stages_of, step_each},
 };
 use crate::record::{HostTensor, OptimizerRecord, PackedTensor, RecordError, Scalar};
 
@@ -93,7 +94,7 @@ impl Packed {
     /// Updates the parameters whose state is packed, and takes their gradients out of `gradients`.
     pub(super) fn step(&mut self, lr: f64, model: &mut Stages, gradients: &mut Named<AnyTensor>) {
         let mut own = Named::new();
-        let stages = super::stages_of(gradients, model);
+        let stages = stages_of(gradients, model);
         charge(Account::Host, || {
             visit_stages(model, |stage| stages[stage], &mut |info, parameter| {
                 if self.holds(&info, parameter.elements())
@@ -108,7 +109,7 @@ impl Packed {
             // A GPU's memory is not this process's.
             return charge(Account::Host, || step_together(rule, states, lr, model, own));
         }
-        super::step_each(states, model, own, |parameter, gradient, state| {
+        step_each(states, model, own, |parameter, gradient, state| {
             let state = state.unwrap_or_else(|| rule.first_state(&gradient));
             let After { parameter, state } = rule.step_one(lr, Before { parameter, gradient, state });
             (parameter, Some(state))

@@ -1,0 +1,46 @@
+//! Walks through the parameters that have gradients.
+
+use std::ops::Bound::{Included, Unbounded};
+
+use oomph_core::scope;
+use oomph_memory::{Account, charge};
+use oomph_model::{AnyTensor, Named, Stages, map_stages};
+
+/// Of each stage, whether it has a gradient. Where gradients are released, each step is about few stages, and a walk through all
+/// parameters takes a GPU's host longer than the step.
+pub(super) fn stages_of(gradients: &Named<AnyTensor>, model: &Stages) -> Vec<bool> {
+    let has_gradient = |stage| names_of(gradients, stage).next().is_some();
+    charge(Account::Host, || model.names().map(has_gradient).collect())
+}
+
+/// The names of the gradients of a stage.
+pub(super) fn names_of<'a>(
+    gradients: &'a Named<AnyTensor>,
+    stage: &'a str,
+) -> impl Iterator<Item = &'a String> {
+    let behind = gradients.range::<str, _>((Included(stage), Unbounded)).map(|(name, _)| name);
+    let alike = behind.take_while(move |name| name.starts_with(stage));
+    alike.filter(move |name| name[stage.len()..].starts_with('.'))
+}
+
+/// Updates every parameter that has a gradient by `step`, one after the other. It takes a parameter off the autodiff graph, its
+/// gradient and its state, and gives the new ones. `states` are by parameter name.
+pub(super) fn step_each<S>(
+    states: &mut Named<S>,
+    model: &mut Stages,
+    mut gradients: Named<AnyTensor>,
+    mut step: impl FnMut(AnyTensor, AnyTensor, Option<S>) -> (AnyTensor, Option<S>),
+) {
+    let stages = stages_of(&gradients, model);
+    map_stages(model, |stage| stages[stage], &mut |info, parameter| {
+        let Some(gradient) = gradients.remove(info.name) else { return parameter };
+        let _scope = scope(info.name);
+        let before = parameter.device().gradient_checkpointing_strategy();
+        let (parameter, state) = step(parameter.inner(), gradient, states.remove(info.name));
+        if let Some(state) = state {
+            // The name is host memory; the state is on the device.
+            states.insert(charge(Account::Host, || info.name.to_owned()), state);
+        }
+        parameter.tracked_as(true, before)
+    });
+}
