@@ -450,11 +450,13 @@ fn stored(
 /// The greatest magnitude among the elements of the thread's block; infinite where one is not a number.
 #[cube]
 fn team_max(elements: &Array<f32>) -> f32 {
+    // WGSL has no literal for infinity, and refuses a constant that overflows.
+    let infinite = f32::MAX * f32::cast_from(UNIT_POS + 2u32);
     let mut greatest = 0.0f32;
     #[unroll]
     for i in 0..OF_THREAD {
         let magnitude = elements[i].abs();
-        greatest = max(greatest, select(magnitude <= f32::MAX, magnitude, f32::INFINITY));
+        greatest = max(greatest, select(magnitude <= f32::MAX, magnitude, infinite));
     }
     let mut of_threads = Shared::<[f32]>::new_slice(THREADS as usize);
     let thread = UNIT_POS as usize;
