@@ -8,6 +8,7 @@ mod book;
 mod docs;
 mod figures;
 mod find_batch_truth;
+mod fit_accuracy;
 mod gpu;
 mod lever_cost;
 mod meter_cost;
@@ -38,7 +39,7 @@ struct Tool {
 }
 
 /// All tools, in the order in which they are listed.
-const TOOLS: [Tool; 17] = [
+const TOOLS: [Tool; 18] = [
     Tool {
         name: "docs",
         arguments: "[--check]",
@@ -74,6 +75,12 @@ const TOOLS: [Tool; 17] = [
         arguments: "[--save]",
         summary: "compares the expected time of smaller micro-batches with the clock (1 min)",
         run: lever_cost::run,
+    },
+    Tool {
+        name: "fit-accuracy",
+        arguments: "[--save]",
+        summary: "compares the choice of `memory.fit` with an exhaustive search by measurement (15 min)",
+        run: fit_accuracy::run,
     },
     Tool {
         name: "time-accuracy",
