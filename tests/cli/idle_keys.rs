@@ -55,6 +55,7 @@ const CONTEXTS: &[Context] = &[
     idle("train.swa_lr", "0.1", &[]),
     idle("train.patience", "2", &["train.eval_every=never"]),
     idle("train.min_delta", "0.1", &[]),
+    idle("memory.allow", "bf16", &["memory.fit=off"]),
     idle("optimizer.momentum", "0.5", ADAM),
     idle("optimizer.dampening", "0.5", &["optimizer.momentum=0"]),
     idle("optimizer.nesterov", "true", &["optimizer.momentum=0"]),
@@ -139,6 +140,7 @@ const ALWAYS: &[&str] = &[
     "memory.offload",
     "memory.micro_batch",
     "memory.limit",
+    "memory.fit",
     // Idle on GPUs: see the test below.
     "memory.record",
     "memory.on_oom",

@@ -76,8 +76,12 @@ impl Observer for Noted {
             Event::Leak(leak) => self.leaks.push(leak.clone()),
             Event::Eval(_) => self.evaluations += 1,
             Event::Checkpoint(_) => self.checkpoints += 1,
-            Event::Adapted(_) | Event::Started(_) | Event::Step(_) | Event::Done(_) | Event::Error { .. } => {
-            }
+            Event::Adapted(_)
+            | Event::Fitted(_)
+            | Event::Started(_)
+            | Event::Step(_)
+            | Event::Done(_)
+            | Event::Error { .. } => {}
         }
     }
 }

@@ -3,6 +3,7 @@
 mod accuracy;
 mod categories;
 mod drift;
+mod fit;
 mod leaks;
 mod limit;
 #[path = "../machine/limits.rs"]

@@ -29,7 +29,7 @@ use console::{colors_enabled, colors_enabled_stderr};
 use oomph_arguments::WrongValue;
 #[cfg(unix)]
 use oomph_command::refusal;
-use oomph_command::{bug, card, error, exit, failure, output, probe, ranks, signals, threads, verdict};
+use oomph_command::{bug, card, error, exit, failure, output, probe, ranks, signals, verdict};
 use oomph_core::printable;
 use oomph_engine::device_failure;
 use oomph_terminal::{echo, notices, numbers, progress, stream, table};

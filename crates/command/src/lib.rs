@@ -31,7 +31,6 @@ pub mod ranks;
 #[cfg(unix)]
 pub mod refusal;
 pub mod signals;
-pub mod threads;
 /// Whether a training fits.
 pub mod verdict;
 

@@ -10,6 +10,7 @@ use crate::{
     section::Section,
     section_names::OPEN_SECTIONS,
     sections::{
+        fit::Fit,
         memory::{Gradients, MicroBatch, Precision, Recompute},
         offload::Offload,
         optimizer::{OptimizerName, StateFormat},
@@ -51,6 +52,8 @@ pub enum Change {
     Gradients(Gradients),
     /// `memory.offload`.
     Offload(Offload),
+    /// `memory.fit`.
+    Fit(Fit),
     /// `memory.precision`.
     Precision(Precision),
     /// `memory.limit`.
@@ -88,6 +91,7 @@ impl Change {
             Self::Recompute(recompute) => ("memory.recompute", recompute.clone().into()),
             Self::Gradients(gradients) => ("memory.gradients", gradients.name().into()),
             Self::Offload(offload) => ("memory.offload", offload.name().into()),
+            Self::Fit(fit) => ("memory.fit", fit.name().into()),
             Self::Precision(precision) => ("memory.precision", precision.name().into()),
             Self::Limit(bytes) => ("memory.limit", (*bytes).into()),
             Self::Optimizer(name) => ("optimizer.name", name.as_str().into()),

@@ -214,6 +214,19 @@ fn what_there_is_not_is_not_offloaded() {
 }
 
 #[test]
+fn what_fit_may_choose_is_named() {
+    snapshot(
+        "fit",
+        &[
+            ("[memory]\nfit = 'on'", &[]),
+            ("[memory]\nfit = 'auto'\nallow = 'int8'", &[]),
+            ("[memory]\nfit = 'auto'\nallow = []", &[]),
+            ("[memory]\nfit = 'auto'\nallow = ['bf16', 'fp16']", &[]),
+        ],
+    );
+}
+
+#[test]
 fn schedule_is_checked() {
     snapshot(
         "schedule",

@@ -10,6 +10,7 @@
 //! - [`printable()`]: a text from outside as a terminal may show it.
 //! - [`open_file`]: opens a file of the user without waiting; pipes and devices are refused.
 //! - [`system`]: what Linux, macOS and Windows do each in their own way.
+//! - [`threads`]: work on all cores.
 //! - [`Split`] and [`Mode`]: training or test data; training or evaluation.
 //!
 //! ```
@@ -38,6 +39,7 @@ mod printable;
 mod sample;
 mod significant;
 pub mod system;
+pub mod threads;
 
 pub use account::{
     Account, MOST_DEVICES, charge, charge_thread, charged_account, current_device, device_count,

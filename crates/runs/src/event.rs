@@ -24,6 +24,8 @@ pub enum Event {
     Leak(LeakMetrics),
     /// Memory ran out, or the plan exceeds the limit, and `memory.on_oom = "adapt"` changed settings to fit.
     Adapted(Adapted),
+    /// `memory.fit = "auto"` chose settings that fit.
+    Fitted(Fitted),
     /// A warning. The run continues.
     Warning {
         /// The warning.
@@ -279,10 +281,31 @@ pub struct Adapted {
 
 impl fmt::Display for Adapted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let settings: Vec<_> = self.settings.iter().map(|(key, value)| format!("`{key}={value}`")).collect();
-        let Self { because, planned_peak_bytes, .. } = self;
-        write!(f, "{because}: continuing with {}, planned peak {planned_peak_bytes}", settings.join(", "))
+        let Self { because, settings, planned_peak_bytes, .. } = self;
+        write!(f, "{because}: continuing with {}, planned peak {planned_peak_bytes}", listed(settings))
     }
+}
+
+/// The settings that `memory.fit = "auto"` chose.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fitted {
+    /// The changed keys and their new values.
+    pub settings: BTreeMap<String, String>,
+    /// The planned peak with them.
+    pub planned_peak_bytes: Bytes,
+}
+
+impl fmt::Display for Fitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { settings, planned_peak_bytes } = self;
+        write!(f, "`memory.fit` chose {}: planned peak {planned_peak_bytes}", listed(settings))
+    }
+}
+
+/// `` `memory.micro_batch=8`, `memory.gradients=release` ``.
+fn listed(settings: &BTreeMap<String, String>) -> String {
+    let settings: Vec<_> = settings.iter().map(|(key, value)| format!("`{key}={value}`")).collect();
+    settings.join(", ")
 }
 
 /// A checkpoint on disk.

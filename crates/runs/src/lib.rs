@@ -27,8 +27,8 @@ pub mod state;
 pub mod tensorboard;
 
 pub use event::{
-    Adapted, DeviceMetrics, Done, Ended, EvalMetrics, EvalScores, Event, LeakKind, LeakMetrics, LeakPoint,
-    Observer, Quiet, Saved, Started, StepMetrics, StepNorms, Tick,
+    Adapted, DeviceMetrics, Done, Ended, EvalMetrics, EvalScores, Event, Fitted, LeakKind, LeakMetrics,
+    LeakPoint, Observer, Quiet, Saved, Started, StepMetrics, StepNorms, Tick,
 };
 pub use run::{
     Difference, EvaluationPoint, RunCurves, RunDirectory, RunError, RunEvaluation, RunStatus, RunSummary,

@@ -14,6 +14,7 @@
 //! - [`sparkline`]: a curve in one line of text.
 //! - [`study`]: how far a study is, and what it found.
 //! - [`stream`]: stdout and stderr; texts from outside reach a terminal escaped.
+//! - [`data`]: what a data source holds.
 //! - [`echo`]: the terminal's echo of control keys.
 //!
 //! ```
@@ -25,6 +26,7 @@
 //!
 //! It decides nothing, and writes results nowhere: those are the commands'.
 
+pub mod data;
 pub mod echo;
 pub mod found_rate;
 pub mod lr_chart;

@@ -44,6 +44,7 @@ mod error;
 mod eval_metric;
 mod evaluate;
 pub mod export;
+pub mod fit;
 mod label_scores;
 mod leak_watch;
 pub mod lr_range;

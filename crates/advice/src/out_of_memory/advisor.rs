@@ -2,22 +2,26 @@ use std::{cell::OnceCell, ops::Range};
 
 use oomph_config::{Change, ConfigError};
 use oomph_core::Bytes;
-use oomph_engine::session::Session;
+use oomph_engine::session::{Session, SplitKey, largest_train_batch};
 use oomph_plan::Backend;
 use oomph_timeline::Timeline;
 
 use super::{
-    levers::{LEVERS, Lever},
+    levers::{LEVERS, Lever, lever_of},
     report::Advice,
 };
 use crate::{
     check::check_training,
     error::PlanError,
     planning::{
-        PlanOptions, plan, plan_evaluation, planned_peak, seconds_per_sample, usual_splits, with_split_points,
+        Levers, PlanOptions, Search, combinations, fitted, plan, plan_evaluation, planned_peak,
+        seconds_per_sample, usual_splits, with_split_points,
     },
     varied::varied,
 };
+
+/// A lever that costs less than this share of time is as good as any combination.
+const CHEAP: f64 = 0.05;
 
 /// All advice for a training that does not fit.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,8 +35,8 @@ pub struct Advised {
 /// Advice that makes a session's training fit into `available_bytes`, with the planned peak and the cost of each.
 /// Executes nothing.
 ///
-/// Each lever is planned alone first. If none that keeps the mathematics is enough, those are combined. If nothing fits
-/// yet, each other lever is added to them, and at last all levers are combined. Every lever takes its weakest candidate
+/// Each lever is planned alone first. The combination of those that keep the mathematics with the least time is added, as
+/// `memory.fit = "auto"` chooses it, unless one of them alone costs next to nothing. If nothing fits yet, each other lever is added to them, and at last all levers are combined. Every lever takes its weakest candidate
 /// that fits. Plans must fit with the margin; if none does, plans without margin count.
 pub fn advise(session: &Session, available_bytes: Bytes, backend: Backend) -> Advised {
     advise_on(Subject::Training, session, available_bytes, backend)
@@ -40,6 +44,10 @@ pub fn advise(session: &Session, available_bytes: Bytes, backend: Backend) -> Ad
 
 /// As [`advise`], for a training of this batch, or for an evaluation.
 pub fn advise_on(subject: Subject, session: &Session, available_bytes: Bytes, backend: Backend) -> Advised {
+    // What `memory.fit` chose is where the levers begin.
+    let options =
+        PlanOptions { backend: Some(backend), limit_bytes: Some(available_bytes), ..PlanOptions::default() };
+    let Ok(session) = &fitted(session, options) else { return Advised::default() };
     // Finding new split points for every setting would be slow and would not save memory.
     let splits = usual_splits(session);
     if splits.is_empty() && parameters_exceed(session, available_bytes) {
@@ -158,6 +166,12 @@ impl Advisor<'_> {
         let (keeping, changing): (Vec<_>, Vec<_>) =
             levers.iter().copied().partition(|lever| lever.keeps_mathematics);
         let mut found: Vec<Move> = levers.iter().filter_map(|lever| self.weakest(lever, &unmoved)).collect();
+        // Where one lever costs next to nothing, a combination saves no time worth the search.
+        let is_cheap = |found: &Move| found.keeps_mathematics() && self.slowdown(&found.changes()) < CHEAP;
+        if !found.iter().any(is_cheap) {
+            let is_new = |fastest: &Move| found.iter().all(|single| single.changes() != fastest.changes());
+            found.extend(self.fastest().filter(is_new));
+        }
         if !found.iter().any(Move::keeps_mathematics) {
             found.extend(self.together(&keeping, &unmoved).ok());
         }
@@ -282,6 +296,23 @@ impl Advisor<'_> {
         below.size + (self.available() - below.peak_bytes) / slope.max(f64::MIN_POSITIVE)
     }
 
+    /// The combination of levers that fits in the least time, of those that keep the mathematics: the choice of `memory.fit`.
+    fn fastest(&self) -> Option<Move> {
+        if self.subject == Subject::Evaluation || !self.splits.is_empty() {
+            return None;
+        }
+        let session = self.varied(&[]).ok()?;
+        let levers = Levers::that_keep_mathematics(&session, self.backend);
+        let limit_bytes = Bytes::new((self.available() * (1.0 + self.backend.margin())) as u64);
+        let (batch, backend) = (largest_train_batch(&session), self.backend);
+        let key = SplitKey { batch, backend, limit_bytes: Some(limit_bytes) };
+        let combinations = combinations(&session, levers);
+        let found = Search::new(&combinations, &session, key, limit_bytes).ok()?.fastest().ok()??;
+        let of = |change: Change| Some(MovedLever { lever: lever_of(&change)?, changes: vec![change] });
+        let moved = self.moved(found.changes.into_iter().map(of).collect::<Option<Vec<_>>>()?)?;
+        Some(moved).filter(|moved| !moved.levers.is_empty() && self.fits(moved) && self.is_allowed(moved))
+    }
+
     /// Combines levers, each with its weakest candidate that still fits. The first levers are weakened first.
     ///
     /// # Errors
@@ -314,18 +345,24 @@ impl Advisor<'_> {
         self.moved(all.levers.iter().filter(|other| other.lever.name != lever.name).cloned().collect())
     }
 
-    fn advice(&self, moved: Move) -> Advice {
-        let changes = moved.changes();
+    /// The estimated additional time per sample with some changes, as a share; 0 where it cannot be planned.
+    fn slowdown(&self, changes: &[Change]) -> f64 {
         let is_training = self.subject != Subject::Evaluation;
         let seconds = |session: &Session| seconds_per_sample(session, self.backend).filter(|_| is_training);
         let before = self.seconds.get_or_init(|| seconds(self.session));
-        let after = self.varied(&changes).ok().and_then(|session| seconds(&session));
+        let after = self.varied(changes).ok().and_then(|session| seconds(&session));
+        after.zip(*before).map_or(0.0, |(after, before)| after / before - 1.0)
+    }
+
+    fn advice(&self, moved: Move) -> Advice {
+        let changes = moved.changes();
+        let slowdown = self.slowdown(&changes);
         Advice {
             levers: moved.levers.iter().map(|moved| moved.lever.name.to_owned()).collect(),
             settings: changes.iter().map(Change::setting).collect(),
             changes,
             planned_peak_bytes: moved.peak_bytes,
-            slowdown: after.zip(*before).map_or(0.0, |(after, before)| after / before - 1.0),
+            slowdown,
             keeps_mathematics: moved.keeps_mathematics(),
             about: moved
                 .levers

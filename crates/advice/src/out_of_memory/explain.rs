@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     error::PlanError,
-    planning::{PlanOptions, plan_cut, planned_peak},
+    planning::{PlanOptions, fitted, plan_cut, planned_peak},
     varied::varied,
 };
 
@@ -91,6 +91,7 @@ pub fn adapt(session: &Session) -> Result<Option<Adaptation>, PlanError> {
     let (OnOom::Adapt, Some(limit_bytes)) = (session.config.memory.on_oom, session.limit_bytes) else {
         return Ok(None);
     };
+    let session = &*fitted(session, PlanOptions::default())?;
     let planned_peak_bytes = planned_peak(session, PlanOptions::default())?;
     if planned_peak_bytes <= limit_bytes {
         return Ok(None);

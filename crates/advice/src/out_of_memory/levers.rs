@@ -33,7 +33,7 @@ pub(super) struct Lever {
 }
 
 /// All levers, in the order in which they are tried and proposed.
-pub(super) const LEVERS: [Lever; 10] = [
+pub(super) static LEVERS: [Lever; 10] = [
     Lever {
         name: "micro-batch",
         keeps_mathematics: true,
@@ -177,6 +177,18 @@ pub(super) const LEVERS: [Lever; 10] = [
         },
     },
 ];
+
+/// The lever that makes a change which `memory.fit` chose.
+pub(super) fn lever_of(change: &Change) -> Option<&'static Lever> {
+    let name = match change {
+        Change::MicroBatch(_) => "micro-batch",
+        Change::Recompute(_) => "recompute",
+        Change::Gradients(_) => "gradients",
+        Change::Offload(_) => "offload",
+        _ => return None,
+    };
+    LEVERS.iter().find(|lever| lever.name == name)
+}
 
 /// A value of a lever.
 pub(super) struct Candidate {

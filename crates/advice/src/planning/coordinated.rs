@@ -50,6 +50,13 @@ impl<'a> Coordinated<'a> {
         (0..self.scatter.devices).try_fold(Bytes::default(), |most, device| Ok(most.max(need(device)?)))
     }
 
+    /// The planned seconds of a step.
+    pub(super) fn seconds(&self) -> Result<f64, PlanError> {
+        let of = |device| self.work(device, None).seconds(self.session, self.backend);
+        let seconds: Vec<f64> = (0..self.scatter.devices).map(of).collect::<Result<_, _>>()?;
+        Ok(self.trace(&seconds, self.batch.div_ceil(self.round))?.seconds())
+    }
+
     /// The work of a device in `steps` steps with all their rounds, or in as few of both as show the peak.
     pub(super) fn work(&self, device: usize, steps: Option<usize>) -> DeviceWork {
         let scatter = self.scatter;

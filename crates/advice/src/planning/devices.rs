@@ -8,14 +8,16 @@ use oomph_engine::{
     layout::Scatter,
     session::{Session, StepSplit, backend},
 };
-use oomph_parallel::{PipelineTrace, Work};
+use oomph_parallel::PipelineTrace;
 use oomph_plan::Backend;
 use oomph_timeline::Timeline;
 
 use super::{
-    choice::{Chosen, chosen, chosen_splitter, describe_split},
+    choice::{chosen, chosen_splitter, describe_split},
+    chosen::Chosen,
     coordinated::Coordinated,
     device_recording::{DeviceWork, record, sizes},
+    fit::fitted,
     one_device::plan,
     options::{PlanOptions, check_shares},
     splitter::{Splitter, timeline_of_device},
@@ -74,6 +76,7 @@ pub struct PlannedCut {
 /// # Errors
 /// If the model cannot be split over the devices, or refuses the batch.
 pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<PlannedCut>, PlanError> {
+    let session = &*fitted(session, options)?;
     match (session.scatter(), session.is_split()) {
         (Some(scatter), _) => planned_coordinated(session, options, scatter).map(Some),
         (None, true) => planned_split(session, options).map(Some),
@@ -91,6 +94,7 @@ pub fn plan_parts(
     options: PlanOptions,
     steps: usize,
 ) -> Result<Option<Vec<PlannedPart>>, PlanError> {
+    let session = &*fitted(session, options)?;
     let steps = Some(steps);
     match (session.scatter(), session.is_split()) {
         (Some(scatter), _) => {
@@ -107,6 +111,7 @@ pub fn plan_parts(
 /// # Errors
 /// The errors of [`plan`] and [`plan_cut`].
 pub fn planned_peak(session: &Session, options: PlanOptions) -> Result<Bytes, PlanError> {
+    let session = &*fitted(session, options)?;
     if session.is_split() {
         return chosen_splitter(session, options)?.peak_of_fullest();
     }
@@ -136,7 +141,8 @@ pub fn planned_sum(session: &Session) -> Result<Bytes, PlanError> {
 /// # Errors
 /// If a configured stage does not exist, if there are fewer stages than devices, or if the model refuses the batch.
 pub fn split_stages(session: &Session) -> Result<Vec<Range<usize>>, PlanError> {
-    chosen_splitter(session, PlanOptions::default())?.stages()
+    let session = fitted(session, PlanOptions::default())?;
+    chosen_splitter(&session, PlanOptions::default())?.stages()
 }
 
 /// The best split of the session's model now, and the best split with few activations. One of them is good for any
@@ -196,17 +202,8 @@ fn split_parts(
 fn planned_split(session: &Session, options: PlanOptions) -> Result<PlannedCut, PlanError> {
     let splitter = chosen_splitter(session, options)?;
     let parts = split_parts(&splitter, session, options, None)?;
-    let seconds = |device: usize, work| {
-        let seconds: f64 = parts[device].seconds;
-        match work {
-            Work::Forward(_) => seconds / 3.0,
-            Work::Backward(_) => seconds * 2.0 / 3.0,
-        }
-    };
-    let micro_batches = splitter.micro_batches();
-    // A split model always has an order.
-    let order = session.pipeline_order().unwrap_or(oomph_parallel::PipelineOrder::Sequential);
-    let trace = PipelineTrace::play(order, parts.len(), micro_batches, seconds, 0.0);
+    let seconds: Vec<f64> = parts.iter().map(|part| part.seconds).collect();
+    let (trace, micro_batches) = (splitter.trace(&seconds), splitter.micro_batches());
     let policy = describe_split(session, Some(&splitter.split));
     let Splitter { batch, split: StepSplit { micro_batch, .. }, .. } = splitter;
     Ok(PlannedCut { policy, batch, micro_batch, micro_batches, trace, parts })

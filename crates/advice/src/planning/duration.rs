@@ -8,7 +8,7 @@ use oomph_plan::{
 };
 
 use super::{
-    choice::Chosen,
+    chosen::Chosen,
     device_recording::STEPS,
     evaluation::{eval_order_of, largest_eval_share},
 };

@@ -1,9 +1,11 @@
-use oomph_config::{Change, MicroBatch, Recompute};
+use oomph_config::{Change, MicroBatch, Recompute, sections::fit::Fit};
 use oomph_core::Bytes;
 use oomph_engine::session::{Session, backend};
+use oomph_plan::Backend;
 
 use super::{
     choice::chosen,
+    fit::strongest,
     one_device::plan,
     options::{PlanOptions, fits},
 };
@@ -19,7 +21,8 @@ pub struct BatchNeed {
 }
 
 /// The largest batch up to `most` that fits `limit_bytes`; `None` if no batch fits. With replicas it is the batch of
-/// all replicas together. `planned` are plans with the same options that are there already.
+/// all replicas together. `planned` are plans with the same options that are there already. With `memory.fit = "auto"` its need is
+/// that of the leanest combination of levers.
 ///
 /// Peaks grow nearly in proportion to the batch, so the search needs few plans. Each guess is on the line through the
 /// two closest plans. Every fourth guess is independent of the line, in case it misleads.
@@ -36,23 +39,33 @@ pub fn largest_batch(
     let backend = options.backend.unwrap_or_else(|| backend(session));
     let options = PlanOptions { backend: Some(backend), ..options };
     let fits = |need: &BatchNeed| fits(need.planned_peak_bytes, limit_bytes, backend);
-    let extremes = extremes(session);
-    let need = |batch: usize| match &extremes {
-        None => need_of(session, options, batch),
-        Some([leanest, plain]) => match need_of(leanest, options, batch) {
-            Ok(need) if fits(&need) => Ok(need),
-            lean => need_of(plain, options, batch).map(|plain| match lean {
-                Ok(lean) if lean.planned_peak_bytes < plain.planned_peak_bytes => lean,
-                _ => plain,
-            }),
-        },
+    let extremes = extremes(session, backend);
+    let need = |batch: usize| -> Result<BatchNeed, PlanError> {
+        let mut least = need_of(extremes.first().unwrap_or(session), options, batch);
+        for extreme in extremes.iter().skip(1) {
+            match (&least, need_of(extreme, options, batch)) {
+                (Ok(known), _) if fits(known) => break,
+                (Ok(known), Ok(other)) if other.planned_peak_bytes >= known.planned_peak_bytes => {}
+                (Ok(_), Err(_)) => {}
+                (_, other) => least = other,
+            }
+        }
+        least
     };
+    let is_fitted_later = is_fitted_later(session);
+    if is_fitted_later
+        && let Ok(all) = need(most)
+        && fits(&all)
+    {
+        // Micro-batches make any batch fit that has memory for one sample at a time.
+        return Ok(Some(all));
+    }
     // Each replica has at least one sample. Batch normalisation cannot be trained on one value per channel.
     let world = session.world_size();
     let smallest = || need(world).or_else(|_| need(2 * world));
 
     let mut known: Vec<_> = planned.iter().filter(|need| need.batch <= most).copied().collect();
-    if extremes.is_some() {
+    if !extremes.is_empty() {
         // What `auto` chose lies anywhere below the limit, and on no line.
         known = known.into_iter().map(|known| need(known.batch)).collect::<Result<_, _>>()?;
     }
@@ -78,22 +91,30 @@ pub fn largest_batch(
             search.above = Some(found);
         }
     }
-    match extremes {
-        None => Ok(Some(search.low)),
-        Some(_) => need_of(session, options, search.low.batch).map(Some),
+    match extremes.is_empty() || is_fitted_later {
+        true => Ok(Some(search.low)),
+        false => need_of(session, options, search.low.batch).map(Some),
     }
 }
 
-/// With `memory.recompute = "auto"`: the session with every stage recomputed, and with none. `auto` finds a choice that fits where
-/// one of them fits, by more plans than one.
-fn extremes(session: &Session) -> Option<[Session; 2]> {
+/// Whether `memory.fit = "auto"` chooses for each batch.
+fn is_fitted_later(session: &Session) -> bool {
+    session.config.memory.fit == Fit::Auto && !session.is_fitted
+}
+
+/// The sessions of which one fits where `auto` finds something that fits, by more plans than one: with `memory.fit = "auto"` those of
+/// its strongest switches; with `memory.recompute = "auto"` that with every stage recomputed, and with none. Empty where `auto`
+/// chooses nothing that needs as many plans.
+fn extremes(session: &Session, backend: Backend) -> Vec<Session> {
     let memory = &session.config.memory;
-    if memory.recompute != Recompute::Auto || memory.micro_batch == Some(MicroBatch::Auto) {
-        return None;
+    if is_fitted_later(session) {
+        return strongest(session, backend);
     }
-    let [leanest, plain] =
-        [Recompute::Stages, Recompute::None].map(|choice| varied(session, &[Change::Recompute(choice)]).ok());
-    Some([leanest?, plain?])
+    if memory.recompute != Recompute::Auto || memory.micro_batch == Some(MicroBatch::Auto) {
+        return Vec::new();
+    }
+    let choices = [Recompute::Stages, Recompute::None];
+    choices.into_iter().filter_map(|choice| varied(session, &[Change::Recompute(choice)]).ok()).collect()
 }
 
 /// What the plan of a batch needs.

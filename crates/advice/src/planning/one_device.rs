@@ -4,9 +4,11 @@ use oomph_plan::{Backend, Recording};
 use oomph_timeline::Timeline;
 
 use super::{
-    choice::{Chosen, chosen, eval_batch},
+    choice::{chosen, eval_batch},
+    chosen::Chosen,
     device_recording::{DeviceWork, record},
     duration::PlannedTime,
+    fit::fitted,
     options::{PlanOptions, check_shares},
     splitter::timeline_of_device,
 };
@@ -21,7 +23,7 @@ use crate::error::PlanError;
 /// If the model or the task refuses the batch, or if the batch has no sample for each replica.
 pub fn plan(session: &Session, options: PlanOptions) -> Result<Timeline, PlanError> {
     check_shares(session, options)?;
-    let [timeline] = plan_work(session, options, |work| work, [false])?;
+    let [timeline] = plan_work(&*fitted(session, options)?, options, |work| work, [false])?;
     Ok(timeline)
 }
 
@@ -36,6 +38,7 @@ pub fn plan_replicas(
     steps: usize,
     eval_batches: usize,
 ) -> Result<[Timeline; 2], PlanError> {
+    let session = &*fitted(session, options)?;
     plan_work(session, options, |work| DeviceWork { steps, eval_batches, ..work }, [false, true])
 }
 
@@ -93,6 +96,7 @@ pub fn plan_with_time(
     options: PlanOptions,
 ) -> Result<(Timeline, Option<PlannedTime>), PlanError> {
     check_shares(session, options)?;
+    let session = &*fitted(session, options)?;
     let (recording, chosen) = recorded(session, options, |work| work)?;
     let speeds = session.speeds.known(chosen.backend).filter(|_| session.world_size() == 1);
     let time = speeds.map(|speeds| PlannedTime::of(session, &recording, speeds, &chosen));
@@ -115,6 +119,7 @@ pub fn seconds_per_sample(session: &Session, backend: Backend) -> Option<f64> {
         limit_bytes: session.limit_bytes,
         ..PlanOptions::default()
     };
+    let session = &*fitted(session, options).ok()?;
     let (recording, chosen) = recorded(session, options, without_evaluation).ok()?;
     let time = PlannedTime::of(session, &recording, session.speeds.of(backend), &chosen);
     Some(time.step_seconds / session.share_of(batch) as f64)

@@ -8,7 +8,7 @@ use oomph_engine::{
     layout::Role,
     session::{Session, StepSplit, bytes_of_smallest, check_names},
 };
-use oomph_parallel::{PipelineOrder, best_cut, cut_by_names};
+use oomph_parallel::{PipelineOrder, PipelineTrace, Work, best_cut, cut_by_names};
 use oomph_plan::{Backend, Head, Recording, replay};
 use oomph_timeline::Timeline;
 
@@ -84,6 +84,23 @@ impl<'a> Splitter<'a> {
     pub(super) fn fullness(&self, stages: Range<usize>, device: usize) -> Result<Bytes, PlanError> {
         let timeline = self.replayed(&self.recording(stages, device)?, device);
         Ok(bytes_of_smallest(self.session, device, timeline.needed_bytes()))
+    }
+
+    /// The planned seconds of forwards and backwards of a step.
+    pub(super) fn seconds(&self) -> Result<f64, PlanError> {
+        let of = |(device, stages)| self.work(stages, device).seconds(self.session, self.backend);
+        let seconds: Vec<f64> = self.stages()?.into_iter().enumerate().map(of).collect::<Result<_, _>>()?;
+        Ok(self.trace(&seconds).seconds())
+    }
+
+    /// The estimated work of each device over time, from the seconds of forward and backward of a micro-batch. A forward counts
+    /// as a third of both.
+    pub(super) fn trace(&self, seconds: &[f64]) -> PipelineTrace {
+        let of = |device: usize, work| match work {
+            Work::Forward(_) => seconds[device] / 3.0,
+            Work::Backward(_) => seconds[device] * 2.0 / 3.0,
+        };
+        PipelineTrace::play(self.order, seconds.len(), self.micro_batches(), of, 0.0)
     }
 
     pub(super) fn recording(&self, stages: Range<usize>, device: usize) -> Result<Recording, PlanError> {

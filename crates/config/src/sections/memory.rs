@@ -7,7 +7,11 @@ use crate::{
     error::ConfigError,
     precedence::{Rule, clash},
     section::{Refused, Section, as_integer, as_list, as_string, name_of},
-    sections::{offload::Offload, sharing::Sharing},
+    sections::{
+        fit::{Allow, Fit},
+        offload::Offload,
+        sharing::Sharing,
+    },
     value::Value,
 };
 
@@ -31,6 +35,11 @@ pub struct Memory {
     pub micro_batch: Option<MicroBatch>,
     /// `limit`: bytes that one device may use; by default all that it has.
     pub limit: Option<Bytes>,
+    /// `fit`: `off`, or `auto`: `micro_batch`, `recompute`, `gradients` and `offload` are chosen for the least time within the limit,
+    /// where they have their defaults; default `off`.
+    pub fit: Fit,
+    /// `allow`: what `fit = "auto"` may also choose: `none`, or a list of `bf16`, `bf16_state` and `int8_state`; default `none`.
+    pub allow: Allow,
     /// `record`: the number of recent allocations that are recorded for reports, from 0 to 10,000,000; default
     /// 100,000.
     pub record: usize,
@@ -171,6 +180,8 @@ impl Memory {
             offload: Offload::read(section)?,
             micro_batch: MicroBatch::read(section)?,
             limit: section.bytes("limit")?,
+            fit: Fit::read(section)?,
+            allow: Allow::read(section)?,
             record: section.integer("record", 100_000, 0..=10_000_000)?,
             pool: section.choice("pool", "default", &POOLS)?,
             on_oom: section.choice("on_oom", "stop", &ON_OOM)?,
@@ -198,6 +209,9 @@ impl Memory {
     pub(crate) fn note_idle(&self, section: &Section, devices: &[DeviceName]) {
         if !devices.contains(&DeviceName::Cpu) {
             section.has_no_effect("record", "a GPU's allocations are not recorded");
+        }
+        if self.fit == Fit::Off {
+            section.has_no_effect("allow", "`memory.fit` is `off`");
         }
     }
 

@@ -4,6 +4,7 @@ pub mod averaging;
 pub mod class_weights;
 pub mod device;
 pub mod eval_metric;
+pub mod fit;
 pub mod memory;
 pub mod offload;
 pub mod optimizer;

@@ -8,7 +8,7 @@ mod split;
 use std::{path::PathBuf, sync::Arc};
 
 use burn::tensor::Device;
-use oomph_config::{Config, DeviceName, PipelineSchedule, Recompute, Sharing};
+use oomph_config::{Change, Config, DeviceName, PipelineSchedule, Recompute, Sharing};
 use oomph_core::{Bytes, SampleSpec};
 use oomph_data::{LoaderOptions, Source};
 use oomph_model::{Architecture, Init, Kernels, ModelError, Policy, Stages, Summary, summarize};
@@ -18,7 +18,7 @@ use oomph_plan::{Backend, time::DeviceSpeeds};
 pub use data::{EpochCut, largest_train_batch, mark_step, steps, steps_per_epoch, train_order};
 pub use devices::{backend, bytes_of_smallest, cpus, stage_output_bytes, threads_of_each};
 pub use outputs::StageOutputs;
-pub use split::{SplitCache, SplitKey, StepSplit, check_names, fixed_split, recomputed};
+pub use split::{ChoiceCache, SplitKey, StepSplit, check_names, fixed_split, recomputed};
 
 use crate::{layout::Scatter, ranks::Replicas, task::Task};
 
@@ -60,7 +60,11 @@ pub struct Session {
     /// How fast the devices are.
     pub speeds: DeviceSpeeds,
     /// The splits that `auto` chose so far.
-    pub splits: SplitCache,
+    pub splits: ChoiceCache<StepSplit>,
+    /// The changes that `memory.fit = "auto"` chose so far.
+    pub fits: ChoiceCache<Vec<Change>>,
+    /// Whether `memory.fit` has chosen: its choice is part of the configuration.
+    pub is_fitted: bool,
 }
 
 impl Session {
@@ -112,10 +116,10 @@ impl Session {
         Policy { precision: memory.precision, lean: memory.lean, kernels, recompute: false }
     }
 
-    /// The session with another configuration. Splits that `auto` chose are forgotten.
+    /// The session with another configuration. What `auto` chose is forgotten.
     #[must_use]
     pub fn with_config(&self, config: Config) -> Self {
-        Self { config, splits: SplitCache::default(), ..self.clone() }
+        Self { config, splits: ChoiceCache::default(), fits: ChoiceCache::default(), ..self.clone() }
     }
 
     /// The session with other limits, one for each device. Plans use it for devices that this machine does not have.

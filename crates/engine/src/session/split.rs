@@ -10,7 +10,7 @@ use oomph_plan::Backend;
 use super::Session;
 
 /// How a step is split: its micro-batch, and the stages that recompute.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StepSplit {
     /// Samples of one forward and backward on one device.
     pub micro_batch: usize,
@@ -29,20 +29,32 @@ pub struct SplitKey {
     pub limit_bytes: Option<Bytes>,
 }
 
-/// The splits that `auto` chose. Clones share one cache.
-#[derive(Clone, Debug, Default)]
-pub struct SplitCache(Arc<Mutex<HashMap<SplitKey, StepSplit>>>);
+/// What `auto` chose so far. Clones share one cache.
+#[derive(Debug)]
+pub struct ChoiceCache<T>(Arc<Mutex<HashMap<SplitKey, T>>>);
 
-impl SplitCache {
-    /// The split that `auto` chose for `key`, if it was chosen before.
-    pub fn get(&self, key: &SplitKey) -> Option<StepSplit> {
+impl<T: Clone> ChoiceCache<T> {
+    /// What `auto` chose for `key`, if it chose before.
+    pub fn get(&self, key: &SplitKey) -> Option<T> {
         // A panic in another thread leaves valid entries.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    /// Stores the split that `auto` chose for `key`.
-    pub fn insert(&self, key: SplitKey, split: StepSplit) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, split);
+    /// Stores what `auto` chose for `key`.
+    pub fn insert(&self, key: SplitKey, chosen: T) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, chosen);
+    }
+}
+
+impl<T> Default for ChoiceCache<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T> Clone for ChoiceCache<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
     }
 }
 

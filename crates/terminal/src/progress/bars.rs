@@ -59,6 +59,7 @@ impl Bars {
             }
             (Event::Warning { message }, _) => Notices::above(&self.all).warning(message),
             (Event::Adapted(adapted), _) => Notices::above(&self.all).warning(adapted),
+            (Event::Fitted(fitted), _) => Notices::above(&self.all).note(fitted),
             // A leak comes with a warning.
             (
                 Event::Checkpoint(_) | Event::Leak(_) | Event::Done(_) | Event::Error { .. } | Event::Step(_),

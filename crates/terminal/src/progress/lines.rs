@@ -68,6 +68,7 @@ impl Lines {
             }
             Event::Warning { message } => Notices::default().warning(message),
             Event::Adapted(adapted) => Notices::default().warning(adapted),
+            Event::Fitted(fitted) => Notices::default().note(fitted),
             Event::Done(_) | Event::Error { .. } => self.life.doing(None),
             // A leak comes with a warning.
             Event::Leak(_) => {}

@@ -18,6 +18,7 @@ use crate::{
     PoolReading, Stop, TrainError,
     batches::{Batches, last_batch},
     driver::Driver,
+    fit::fitted,
     memory_log::MemoryLog,
     open::new_stepper,
     ranks::{RankCommand, broadcast_start, command, train_on_ranks},
@@ -66,6 +67,7 @@ pub fn rehearse(
     options: &RehearseOptions,
     observer: &mut dyn Observer,
 ) -> Result<Rehearsal, MeasureError> {
+    let session = &*fitted(session)?;
     check_training(session).map_err(TrainError::from)?;
     restart_peak();
     let rehearsed = match session.config.device.sharing {

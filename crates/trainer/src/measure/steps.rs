@@ -20,6 +20,7 @@ use crate::{
     TrainError,
     batches::Batches,
     driver::Driver,
+    fit::fitted,
     memory_log,
     open::{SessionError, new_stepper},
     tensor_log::TensorLog,
@@ -116,6 +117,7 @@ pub fn measure(
     observer: &mut dyn Observer,
 ) -> Result<Measurement, MeasureError> {
     check_alone(&session.config).map_err(|error| TrainError::from(SessionError::from(error)))?;
+    let session = &*fitted(session)?;
     check_training(session).map_err(TrainError::from)?;
     let planned = plan_step(session)?;
     restart_peak();

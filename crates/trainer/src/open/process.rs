@@ -1,11 +1,13 @@
 use std::{fmt::Write as _, sync::Arc};
 
-use oomph_config::{Config, ConfigError, Ddp, DeviceName, Entry, OnOom, Origin, Sharing};
+use oomph_calibration::reference;
+use oomph_config::{Config, ConfigError, Ddp, DeviceName, Entry, OnOom, Origin, Sharing, sections::fit::Fit};
 use oomph_core::Bytes;
 use oomph_data::{DataDigest, SourceRecord};
 use oomph_memory::Cores;
 use oomph_model::weights::WeightsError;
 use oomph_parallel::group::{Group, GroupError, Refusal, agree};
+use oomph_plan::time::DeviceSpeeds;
 
 use oomph_engine::{ranks::Replicas, session::Session};
 use oomph_runs::host_name;
@@ -82,6 +84,12 @@ impl RankProcess {
             return Err(config.invalid(
                 "memory.on_oom",
                 "`stop`, as several processes cannot go on as fresh ones; whoever starts them can, with `--resume`",
+            ));
+        }
+        if config.memory.fit == Fit::Auto {
+            return Err(config.invalid(
+                "memory.fit",
+                "`off`, as several processes would choose each for itself; `oomph plan --fit` shows what to set",
             ));
         }
         if world_size > config.train.batch {
@@ -177,6 +185,8 @@ impl RankProcess {
         if is_cpu {
             oomph_memory::set_limit(session.limit_bytes);
         }
+        // Calibrations of different machines would choose different splits.
+        session.speeds = DeviceSpeeds::typical(reference().speeds());
         session.replicas = Replicas::new(self.group.clone(), None);
         Ok(session)
     }

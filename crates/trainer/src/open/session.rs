@@ -10,7 +10,7 @@ use oomph_data::{
 };
 use oomph_engine::{
     ranks::Replicas,
-    session::{Session, SplitCache, StageOutputs, check_names, cpus, threads_of_each},
+    session::{ChoiceCache, Session, StageOutputs, check_names, cpus, threads_of_each},
 };
 use oomph_memory::{DefaultLimit, LimitReason, ThreadsError};
 use oomph_plan::time::DeviceSpeeds;
@@ -41,7 +41,11 @@ pub(crate) fn open_trained(
     registry: &Registry,
     record: impl FnOnce(&Components) -> Result<Option<SourceRecord>, SessionError>,
 ) -> Result<Session, SessionError> {
-    opened(config, registry, |components, config| Ok(components.open_source_as(record(components)?, config)?))
+    let session = opened(config, registry, |components, config| {
+        Ok(components.open_source_as(record(components)?, config)?)
+    })?;
+    // Nothing is trained here.
+    Ok(Session { is_fitted: true, ..session })
 }
 
 /// Opens a session on `source` instead of the configured data, for predictions. The configured data is not opened.
@@ -53,7 +57,8 @@ pub fn open_on(
     config: Config,
     registry: &Registry,
 ) -> Result<Session, SessionError> {
-    opened(config, registry, |_, _| Ok(source))
+    let session = opened(config, registry, |_, _| Ok(source))?;
+    Ok(Session { is_fitted: true, ..session })
 }
 
 /// Opens a session without a device, to plan for a device that this machine may lack. The session cannot train.
@@ -117,7 +122,9 @@ fn assemble(
         replicas: Replicas::alone(),
         process_devices: None,
         speeds,
-        splits: SplitCache::default(),
+        splits: ChoiceCache::default(),
+        fits: ChoiceCache::default(),
+        is_fitted: false,
     };
     let session = session.with_limits(limits);
     check_best(&session)?;

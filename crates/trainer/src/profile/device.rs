@@ -12,7 +12,8 @@ use oomph_runs::{Observer, Tick};
 
 use super::{PlannedBoundaries, ProfileError, ProfileOptions};
 use crate::{
-    Boundary, PoolReading, PoolWatch, TrainError, batches::Batches, driver::Driver, open::new_stepper,
+    Boundary, PoolReading, PoolWatch, TrainError, batches::Batches, driver::Driver, fit::fitted,
+    open::new_stepper,
 };
 
 /// The profile of a device with memory pools: readings where phases and stages end. Memory between two boundaries is not
@@ -64,6 +65,7 @@ pub fn profile_device(
     options: ProfileOptions,
     observer: &mut dyn Observer,
 ) -> Result<DeviceProfile, ProfileError> {
+    let session = &*fitted(session)?;
     check_training(session).map_err(TrainError::from)?;
     let planned = plan(session, PlanOptions::default()).map_err(TrainError::from)?;
     let watch = PoolWatch::new(&session.device);

@@ -17,7 +17,7 @@ use oomph_runs::Observer;
 use oomph_timeline::{SpanKind, Timeline};
 
 use self::measure::{ProfileRun, measure};
-use crate::TrainError;
+use crate::{TrainError, fit::fitted};
 
 pub use boundaries::PlannedBoundaries;
 pub use device::{DeviceProfile, profile_device};
@@ -120,6 +120,7 @@ pub fn profile(
     if !oomph_memory::is_installed() {
         return Err(ProfileError::NoMeter);
     }
+    let session = &*fitted(session)?;
     check_training(session).map_err(TrainError::from)?;
     let ProfileRun { timelines, warmup, step_seconds, host_bytes, out_of_memory } =
         charge(Account::Device, || measure(session, &options, observer))?;

@@ -16,12 +16,13 @@ use oomph_config::Sharing;
 use oomph_core::on_device;
 use oomph_engine::{device_failure, session::Session};
 use oomph_memory::{Account, charge, restart_peak};
-use oomph_runs::{Adapted, Done, Observer};
+use oomph_runs::{Adapted, Done, Fitted, Observer};
 
 use self::{failure::of_rank, start::start};
 use crate::{
     Resume, Stop, TrainError,
     callback::{Callback, NoCallback, check},
+    fit::fitted_to_train,
     memory_log::MemoryLog,
     ranks::{guarded, train_on_ranks},
     tensor_log::TensorLog,
@@ -43,6 +44,16 @@ pub struct TrainOptions {
     pub pause_at: Option<usize>,
     /// Directory of the out-of-memory report of a training that is refused before it has a run directory.
     pub report: Option<PathBuf>,
+}
+
+/// With what a training begins.
+#[derive(Clone)]
+struct Begin<'a> {
+    options: &'a TrainOptions,
+    /// What `memory.fit = "auto"` chose.
+    fitted: Option<Fitted>,
+    /// Where all devices of this process note their tensors.
+    tensors: TensorLog,
 }
 
 /// Trains until the configured end, until `stop` asks for it, or until evaluation stops improving.
@@ -80,39 +91,38 @@ pub fn train_with(
     callback: &mut dyn Callback,
     stop: &Stop,
 ) -> Result<Done, TrainError> {
+    let (session, fitted) = fitted_to_train(session, &options.resume)?;
+    let session = &*session;
     check(session, callback)?;
     // The process may have trained before.
     (0..session.devices_here().len()).for_each(|device| on_device(device, restart_peak));
-    // All devices of this process note their tensors here.
     let tensors = TensorLog::default();
+    let begin = Begin { options, fitted, tensors: tensors.clone() };
     match session.config.device.sharing {
         _ if !session.replicas.is_alone() => {
-            guarded(session, |session| lead(session, options, observer, callback, stop, &mut None, tensors))
+            guarded(session, |session| lead(session, begin, observer, callback, stop, &mut None))
         }
         Sharing::Ddp(_) => {
             let mut left = None;
-            let noted = MemoryLog::is_wanted(session).then(|| tensors.clone());
-            let lead = |session: &Session| {
-                lead(session, options, observer, callback, stop, &mut left, tensors.clone())
-            };
+            let noted = MemoryLog::is_wanted(session).then_some(tensors);
+            let lead = |session: &Session| lead(session, begin.clone(), observer, callback, stop, &mut left);
             train_on_ranks(session, stop, noted, lead).map_err(|error| of_rank(error, left))
         }
-        _ => lead(session, options, observer, callback, stop, &mut None, tensors),
+        _ => lead(session, begin, observer, callback, stop, &mut None),
     }
 }
 
 /// Trains on one device, on the devices of a split model, or as rank 0. A failed training fills `run_left`.
 fn lead(
     session: &Session,
-    options: &TrainOptions,
+    begin: Begin<'_>,
     observer: &mut dyn Observer,
     callback: &mut dyn Callback,
     stop: &Stop,
     run_left: &mut Option<(PathBuf, Kept)>,
-    tensors: TensorLog,
 ) -> Result<Done, TrainError> {
     let work = || {
-        let mut training = start(session, options, observer, callback, stop, tensors)?;
+        let mut training = start(session, begin, observer, callback, stop)?;
         match device_failure::caught(|| training.run()) {
             Ok(ended) => training.finish(ended),
             Err(error) => {

@@ -12,7 +12,7 @@ use oomph_runs::{
 };
 
 use super::{
-    TrainOptions,
+    Begin, TrainOptions,
     failure::{REPORT, at_start},
     histograms::Histograms,
     training::{MemoryWatch, RunLog, Saves, Skipped, TrainClock, Training},
@@ -31,7 +31,6 @@ use crate::{
     ranks::broadcast_start,
     restore::restored,
     resume::StartPoint,
-    tensor_log::TensorLog,
 };
 
 /// Plans the training and finds where it starts. Whatever can be refused is refused here, before there is a run directory.
@@ -50,12 +49,12 @@ fn prepare(session: &Session, options: &TrainOptions) -> Result<(PlannedTraining
 /// Starts a training: takes the run directory, makes or restores the model, and reports the run.
 pub(super) fn start<'a>(
     session: &'a Session,
-    options: &TrainOptions,
+    begin: Begin<'_>,
     observer: &'a mut dyn Observer,
     callback: &'a mut dyn Callback,
     stop: &'a Stop,
-    tensors: TensorLog,
 ) -> Result<Training<'a>, TrainError> {
+    let Begin { options, fitted, tensors } = begin;
     // The plan's allocations are the host's.
     let (planned, start) = charge(Account::Host, || prepare(session, options))?;
     let StartPoint { run, checkpoint, source, warnings: mut notices } = start;
@@ -111,9 +110,8 @@ pub(super) fn start<'a>(
     };
     report(&mut training, checkpoint.as_ref(), weights, notices)?;
     let (step, log) = (training.progress.step, &mut training.log);
-    if let Some(adapted) = options.adapted.clone() {
-        log.event(Event::Adapted(Adapted { step, ..adapted }))?;
-    }
+    let adapted = options.adapted.clone().map(|adapted| Event::Adapted(Adapted { step, ..adapted }));
+    adapted.into_iter().chain(fitted.map(Event::Fitted)).try_for_each(|event| log.event(event))?;
     let last = [warnings::over_limit(session, planned.peak_bytes), warnings::already_done(session, step)];
     last.into_iter().flatten().try_for_each(|message| log.warn(message))?;
     Ok(training)

@@ -1,8 +1,6 @@
 //! `oomph data`: what a data source holds.
 
-mod described;
 mod preview;
-mod report;
 
 use std::path::PathBuf;
 
@@ -12,7 +10,8 @@ use oomph_core::Split;
 use oomph_data::survey::Survey;
 use oomph_trainer::Registry;
 
-use self::{described::Described, preview::WrittenPreview};
+use oomph_terminal::data::{Described, report};
+
 use crate::{
     error::CliError,
     exit::Exit,
@@ -53,9 +52,8 @@ pub(crate) fn run(arguments: &DataArguments, registry: &Registry) -> Result<Exit
     arguments.overwrite.check(&arguments.preview)?;
     let components = registry.read(&config)?;
     let source = components.open_source(&config)?;
-    let write = |path: &PathBuf| {
-        WrittenPreview::write(path, arguments.overwrite.existing(), &*source, config.train.seed)
-    };
+    let write =
+        |path: &PathBuf| preview::write(path, arguments.overwrite.existing(), &*source, config.train.seed);
     let preview = arguments.preview.as_ref().map(write).transpose()?;
     if preview.is_some() && components.loader.mix.is_on() {
         Notices::default().note("the preview shows images before `mixup` or `cutmix` mixes them in pairs");
@@ -67,7 +65,7 @@ pub(crate) fn run(arguments: &DataArguments, registry: &Registry) -> Result<Exit
     if !arguments.json {
         described.warnings.iter().for_each(|warning| Notices::default().warning(warning));
     }
-    output::show(arguments.json, &described, || report::report(&described, &*source, &survey))
+    output::show(arguments.json, &described, || report(&described, &*source, &survey))
 }
 
 /// Says how to shorten work that takes more than some seconds.

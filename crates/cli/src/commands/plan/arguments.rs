@@ -22,6 +22,7 @@ Examples:
   oomph plan --config synthetic-resnet50 --gpu \"RTX 4090\" --html plan.html
   oomph plan --config synthetic-resnet50 --batch 64 --svg plan.svg
   oomph plan --config synthetic-resnet50 --gpu \"4xRTX 4090\"
+  oomph plan synthetic-resnet50 --batch 64 --gpu 12GiB --fit
   oomph plan synthetic-resnet50 --strategy pipeline --gpu 2x24GiB,1x16GiB")]
 pub(crate) struct PlanArguments {
     #[command(flatten)]
@@ -38,8 +39,12 @@ pub(crate) struct PlanArguments {
     device: DeviceArguments,
     #[command(flatten)]
     strategy: StrategyArguments,
+    /// Show peak memory against time: what `memory.fit = "auto"` chooses under lower and lower
+    /// limits, for the first batch of --batch, or the config's batch
+    #[arg(long, conflicts_with = "svg")]
+    pub(super) fit: bool,
     /// Also write the memory timeline of the first batch of --batch, or of the config's batch, as a
-    /// page to FILE
+    /// page to FILE; with --fit the rows of its table
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
     /// Also write the same timeline as a picture to FILE

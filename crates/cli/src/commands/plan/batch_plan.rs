@@ -9,7 +9,7 @@ use oomph_advice::{
     varied,
 };
 use oomph_config::Change;
-use oomph_core::{Bytes, Split};
+use oomph_core::{Bytes, Split, threads};
 use oomph_engine::session::SplitKey;
 use oomph_timeline::{Split as Categories, Timeline};
 use serde::Serialize;
@@ -18,7 +18,7 @@ use super::{
     arguments::PlanArguments,
     planner::{Planner, Rules},
 };
-use crate::{error::CliError, threads};
+use crate::error::CliError;
 
 /// Plans of several batches, each the same for all devices; as JSON.
 #[derive(Debug, Serialize)]

@@ -3,6 +3,7 @@
 mod arguments;
 mod batch_plan;
 mod batch_report;
+mod frontier;
 mod levers;
 mod planner;
 mod split_plan;
@@ -35,6 +36,11 @@ pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit
         ));
     }
     let waiting = WaitingLine::new(Style::choose(arguments.json, false), "planning");
+    if arguments.fit {
+        let plan = frontier::plan_fit(&planner, arguments)?;
+        drop(waiting);
+        return output::show(arguments.json, &plan, || plan.report());
+    }
     if planner.session.has_uneven_devices() {
         let Some(mut split) = split_plan::plan(&planner, arguments)? else { return Ok(Exit::Success) };
         drop(waiting);

@@ -11,7 +11,9 @@ use clap::Args;
 use oomph_arguments::{BatchArguments, DeviceArguments, NamedConfigArguments, StrategyArguments, count};
 use oomph_config::{Config, DeviceName};
 use oomph_trainer::{
-    Registry, Session, TrainError, open,
+    Registry, Session, TrainError,
+    fit::fitted,
+    open,
     profile::{Profile, ProfileOptions, profile, profile_device},
 };
 
@@ -85,6 +87,7 @@ pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<E
     ])?;
     let destination = arguments.destination(&config);
     let session = open(config, registry)?;
+    let session = fitted(&session)?.into_owned();
     if matches!(session.config.device.devices[..], [DeviceName::Cuda(_) | DeviceName::Vulkan(_)]) {
         return arguments.on_device(&session);
     }

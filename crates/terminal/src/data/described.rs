@@ -7,60 +7,70 @@ use serde::Serialize;
 
 use super::preview::WrittenPreview;
 
-/// What a source holds, as JSON.
+/// What a source holds, as JSON, with the preview that a command wrote.
 #[derive(Serialize)]
-pub(super) struct Described<'a> {
+pub struct Described<'a> {
     /// The name of the source: `data.source`.
-    pub(super) source: String,
-    pub(super) input: &'a InputSpec,
-    pub(super) target: &'a TargetSpec,
+    pub source: String,
+    /// The shape of an input.
+    pub input: &'a InputSpec,
+    /// The target of a sample.
+    pub target: &'a TargetSpec,
     /// How the held-out part was chosen.
-    pub(super) held_out: Option<String>,
+    pub held_out: Option<String>,
     /// Empty unless targets are classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) classes: Vec<DescribedClass<'a>>,
+    pub classes: Vec<DescribedClass<'a>>,
     /// Empty unless targets are labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) labels: Vec<DescribedLabel<'a>>,
+    pub labels: Vec<DescribedLabel<'a>>,
     /// Mean and standard deviation of each channel or column that normalise the inputs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) statistics: Option<Statistics>,
+    pub statistics: Option<Statistics>,
     /// The columns of a table.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) columns: Option<Columns>,
+    pub columns: Option<Columns>,
     /// The kind of a text's tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) level: Option<&'static str>,
+    pub level: Option<&'static str>,
     #[serde(flatten)]
     survey: &'a Survey,
-    pub(super) warnings: Vec<String>,
+    /// What is wrong with it, in sentences.
+    pub warnings: Vec<String>,
     /// The picture that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) preview: Option<WrittenPreview>,
+    pub preview: Option<WrittenPreview>,
 }
 
 /// A class with its samples.
 #[derive(Serialize)]
-pub(super) struct DescribedClass<'a> {
+pub struct DescribedClass<'a> {
     /// Its name; `None` if the source names none.
-    pub(super) class: Option<&'a str>,
-    pub(super) index: usize,
-    pub(super) train: usize,
-    pub(super) test: usize,
+    pub class: Option<&'a str>,
+    /// Its number.
+    pub index: usize,
+    /// Samples of the training set.
+    pub train: usize,
+    /// Samples of the held-out set.
+    pub test: usize,
 }
 
 /// A label with the samples that have it.
 #[derive(Serialize)]
-pub(super) struct DescribedLabel<'a> {
+pub struct DescribedLabel<'a> {
     /// Its name; `None` if the source names none.
-    pub(super) label: Option<&'a str>,
-    pub(super) index: usize,
-    pub(super) train: usize,
-    pub(super) test: usize,
+    pub label: Option<&'a str>,
+    /// Its number.
+    pub index: usize,
+    /// Samples of the training set.
+    pub train: usize,
+    /// Samples of the held-out set.
+    pub test: usize,
 }
 
 impl<'a> Described<'a> {
-    pub(super) fn new(
+    /// From a source and the survey of it.
+    pub fn new(
         config: &Config,
         source: &'a dyn Source,
         survey: &'a Survey,

@@ -17,7 +17,8 @@ use crate::{
 
 const SPLITS: [Split; 2] = [Split::Train, Split::Test];
 
-pub(super) fn report(described: &Described<'_>, source: &dyn Source, survey: &Survey) -> String {
+/// The report: samples, classes or labels, statistics.
+pub fn report(described: &Described<'_>, source: &dyn Source, survey: &Survey) -> String {
     let samples = SPLITS.map(|split| grouped(survey.part(split).samples));
     let read = SPLITS.map(|split| survey.part(split).read);
     let is_partial = SPLITS.iter().zip(read).any(|(split, read)| read < survey.part(*split).samples);
