@@ -5,7 +5,6 @@
 //! - [`output`]: results on stdout and in files that the user named.
 //! - [`probe`]: a training in a child process of the same program, which measures it.
 //! - [`signals`]: what Ctrl-C and the signals of other programs do.
-//! - [`threads`]: work on all cores.
 //! - [`card`], [`ranks`], [`verdict`]: the card of this process, the processes of a launcher, and whether a training fits.
 //!
 //! ```
