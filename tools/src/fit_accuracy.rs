@@ -8,14 +8,9 @@
 //! Every combination of a grid is trained once, and so is every choice. The best of a limit is the fastest training of all whose
 //! measured peak is within it.
 
-use std::{
-    error::Error,
-    path::Path,
-    process::{Command, ExitCode},
-};
+use std::{error::Error, path::Path, process::ExitCode};
 
 use oomph_core::Bytes;
-use serde_json::Value;
 
 use crate::{
     Outcome,
@@ -66,9 +61,7 @@ struct Trained {
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let (_, is_saved) = without_save(arguments);
     let oomph = program::oomph()?;
-    if !Command::new(&oomph).arg("calibrate").status()?.success() {
-        return Err("`oomph calibrate` fails".into());
-    }
+    program::calibrate(&oomph)?;
     let mut table = Measured::begin(
         "fit-accuracy",
         is_saved,
@@ -125,15 +118,9 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 
 /// Trains in a process of its own.
 fn trained(oomph: &Path, config: &str, batch: &str, memory: &str) -> Result<Trained, Box<dyn Error>> {
-    let folder = tempfile::tempdir()?;
-    std::fs::write(
-        folder.path().join("case.toml"),
-        format!("{config}\ntrain.batch = {batch}\nmemory = {{ {memory} }}\n"),
-    )?;
-    let arguments = ["compare", "--config", "case.toml", "--batches", batch, "--steps", STEPS, "--json"];
-    let output = Command::new(oomph).args(arguments).current_dir(folder.path()).output()?;
-    let answer: Value = serde_json::from_slice(&output.stdout)?;
-    let row = &answer["rows"][0];
-    let figure = |key: &str| row[key].as_f64().ok_or_else(|| format!("no `{key}` with {memory}: {row}"));
-    Ok(Trained { peak_bytes: figure("peak_in_use_bytes")? as u64, seconds: figure("step_seconds")? })
+    let config = format!("{config}\ntrain.batch = {batch}\nmemory = {{ {memory} }}\n");
+    let rows = program::compared(oomph, &config, &["--batches", batch, "--steps", STEPS])?;
+    let row = rows.first().ok_or("`oomph compare` has no row")?;
+    let peak_bytes = program::figure(row, "peak_in_use_bytes")? as u64;
+    Ok(Trained { peak_bytes, seconds: program::figure(row, "step_seconds")? })
 }

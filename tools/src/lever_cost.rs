@@ -7,18 +7,13 @@
 //!
 //! `oomph compare` measures all sizes of a training in one run.
 
-use std::{
-    error::Error,
-    path::Path,
-    process::{Command, ExitCode},
-};
+use std::{error::Error, path::Path, process::ExitCode};
 
 use oomph::{Config, Registry};
 use oomph_advice::{planning::slowdown, varied};
 use oomph_config::{Change, MicroBatch};
 use oomph_engine::session::backend;
 use oomph_trainer::open_to_plan;
-use serde_json::Value;
 
 use crate::{
     Outcome,
@@ -95,17 +90,9 @@ fn expected(config: &str, sizes: [usize; 4]) -> Result<Vec<f64>, Box<dyn Error>>
 
 /// The measured slowdown of each size against the first.
 fn measured(oomph: &Path, config: &str, sizes: [usize; 4]) -> Result<Vec<f64>, Box<dyn Error>> {
-    let folder = tempfile::tempdir()?;
-    std::fs::write(folder.path().join("case.toml"), config)?;
     let sizes = sizes.map(|size| size.to_string()).join(",");
-    let arguments =
-        ["compare", "--config", "case.toml", "--micro-batches", &sizes, "--steps", "12", "--json"];
-    let output = Command::new(oomph).args(arguments).current_dir(folder.path()).output()?;
-    let answer: Value = serde_json::from_slice(&output.stdout)?;
-    let rows = answer["rows"].as_array().ok_or("`oomph compare --json` has no `rows`")?;
-    let seconds: Vec<f64> = rows.iter().filter_map(|row| row["step_seconds"].as_f64()).collect();
-    if seconds.len() != rows.len() {
-        return Err("a row of `oomph compare --json` has no `step_seconds`".into());
-    }
+    let rows = program::compared(oomph, config, &["--micro-batches", &sizes, "--steps", "12"])?;
+    let seconds = rows.iter().map(|row| program::figure(row, "step_seconds"));
+    let seconds: Vec<f64> = seconds.collect::<Result<_, _>>()?;
     Ok(seconds.iter().map(|of| of / seconds[0] - 1.0).collect())
 }

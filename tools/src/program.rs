@@ -3,9 +3,11 @@
 use std::{
     env,
     error::Error,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
+
+use serde_json::Value;
 
 use crate::Outcome;
 
@@ -49,6 +51,27 @@ fn beside_xtask(file: &str) -> Result<PathBuf, Box<dyn Error>> {
 /// Builds `oomph` and gives its path.
 pub(crate) fn oomph() -> Result<PathBuf, Box<dyn Error>> {
     built("oomph", "oomph")
+}
+
+/// Lets `oomph` measure this machine.
+pub(crate) fn calibrate(oomph: &Path) -> Result<(), Box<dyn Error>> {
+    let status = Command::new(oomph).arg("calibrate").status()?;
+    if status.success() { Ok(()) } else { Err("`oomph calibrate` fails".into()) }
+}
+
+/// The rows of `oomph compare --json` for a configuration, with further arguments. Each row was trained in a process of its own.
+pub(crate) fn compared(oomph: &Path, config: &str, arguments: &[&str]) -> Result<Vec<Value>, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("case.toml"), config)?;
+    let mut command = Command::new(oomph);
+    command.args(["compare", "--config", "case.toml", "--json"]).args(arguments);
+    let answer: Value = serde_json::from_slice(&command.current_dir(folder.path()).output()?.stdout)?;
+    Ok(answer["rows"].as_array().cloned().ok_or("`oomph compare --json` has no `rows`")?)
+}
+
+/// A number of a row.
+pub(crate) fn figure(row: &Value, key: &str) -> Result<f64, Box<dyn Error>> {
+    Ok(row[key].as_f64().ok_or_else(|| format!("a row of `oomph compare --json` has no `{key}`: {row}"))?)
 }
 
 /// Builds a binary and runs it to its end.

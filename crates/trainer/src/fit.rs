@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap, path::PathBuf};
 
 use oomph_advice::planning::{PlanOptions, choice_of, fit_changes, planned_peak, with_choice};
-use oomph_config::{Change, Config, sections::fit::Fit};
+use oomph_config::{Change, Config};
 use oomph_engine::session::Session;
 use oomph_memory::{Account, charge};
 use oomph_runs::{Fitted, RunDirectory, state::Checkpoint};
@@ -27,8 +27,7 @@ pub(crate) fn fitted_to_train<'a>(
     session: &'a Session,
     resume: &Resume,
 ) -> Result<(Cow<'a, Session>, Option<Fitted>), TrainError> {
-    let memory = &session.config.memory;
-    if memory.fit == Fit::Off || session.is_fitted {
+    if !session.awaits_fit() {
         return Ok((Cow::Borrowed(session), None));
     }
     // All of it is memory of the host.

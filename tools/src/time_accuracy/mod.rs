@@ -10,13 +10,7 @@
 
 mod cases;
 
-use std::{
-    error::Error,
-    path::Path,
-    process::{Command, ExitCode},
-};
-
-use serde_json::Value;
+use std::{error::Error, path::Path, process::ExitCode};
 
 use self::cases::{Case, GROUPS};
 use crate::{
@@ -49,7 +43,7 @@ impl Timed {
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let (words, is_saved) = without_save(arguments);
     let oomph = program::oomph()?;
-    calibrate(&oomph)?;
+    program::calibrate(&oomph)?;
     let mut table = Measured::begin(
         "time-accuracy",
         is_saved,
@@ -79,27 +73,15 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn calibrate(oomph: &Path) -> Result<(), Box<dyn Error>> {
-    let status = Command::new(oomph).arg("calibrate").status()?;
-    if status.success() { Ok(()) } else { Err("`oomph calibrate` fails".into()) }
-}
-
 /// Plans and measures a training in a process of its own.
 fn timed(oomph: &Path, name: &'static str, config: &str, case: &Case) -> Result<Timed, Box<dyn Error>> {
-    let folder = tempfile::tempdir()?;
-    std::fs::write(folder.path().join("case.toml"), case.config(config))?;
     let batch = case.batch.to_string();
-    let arguments = ["compare", "--config", "case.toml", "--batches", &batch, "--steps", STEPS, "--json"];
-    let output = Command::new(oomph).args(arguments).current_dir(folder.path()).output()?;
-    let answer: Value = serde_json::from_slice(&output.stdout)?;
-    let seconds = |key: &str| {
-        let seconds = answer["rows"][0][key].as_f64();
-        seconds.ok_or_else(|| format!("`oomph compare --json` has no `{key}` for {name}, batch {batch}"))
-    };
+    let rows = program::compared(oomph, &case.config(config), &["--batches", &batch, "--steps", STEPS])?;
+    let row = rows.first().ok_or("`oomph compare` has no row")?;
     Ok(Timed {
         training: (name, case.batch),
-        planned: seconds("planned_step_seconds")?,
-        measured: seconds("step_seconds")?,
+        planned: program::figure(row, "planned_step_seconds")?,
+        measured: program::figure(row, "step_seconds")?,
     })
 }
 

@@ -36,8 +36,9 @@ pub struct Advised {
 /// Executes nothing.
 ///
 /// Each lever is planned alone first. The combination of those that keep the mathematics with the least time is added, as
-/// `memory.fit = "auto"` chooses it, unless one of them alone costs next to nothing. If nothing fits yet, each other lever is added to them, and at last all levers are combined. Every lever takes its weakest candidate
-/// that fits. Plans must fit with the margin; if none does, plans without margin count.
+/// `memory.fit = "auto"` chooses it, unless one of them alone costs next to nothing. If nothing fits yet, each other lever is
+/// added to them, and at last all levers are combined. Every lever takes its weakest candidate that fits. Plans must fit with
+/// the margin; if none does, plans without margin count.
 pub fn advise(session: &Session, available_bytes: Bytes, backend: Backend) -> Advised {
     advise_on(Subject::Training, session, available_bytes, backend)
 }
@@ -165,33 +166,33 @@ impl Advisor<'_> {
         let levers: Vec<&'static Lever> = levers.collect();
         let (keeping, changing): (Vec<_>, Vec<_>) =
             levers.iter().copied().partition(|lever| lever.keeps_mathematics);
-        let mut found: Vec<Move> = levers.iter().filter_map(|lever| self.weakest(lever, &unmoved)).collect();
+        let advice = |found| self.advice(found);
+        let singles = levers.iter().filter_map(|lever| self.weakest(lever, &unmoved));
+        let mut found: Vec<Advice> = singles.map(advice).collect();
         // Where one lever costs next to nothing, a combination saves no time worth the search.
-        let is_cheap = |found: &Move| found.keeps_mathematics() && self.slowdown(&found.changes()) < CHEAP;
-        if !found.iter().any(is_cheap) {
-            let is_new = |fastest: &Move| found.iter().all(|single| single.changes() != fastest.changes());
-            found.extend(self.fastest().filter(is_new));
+        if !found.iter().any(|single| single.keeps_mathematics && single.slowdown < CHEAP) {
+            let is_new = |fastest: &Move| found.iter().all(|single| single.changes != fastest.changes());
+            found.extend(self.fastest().filter(is_new).map(advice));
         }
-        if !found.iter().any(Move::keeps_mathematics) {
-            found.extend(self.together(&keeping, &unmoved).ok());
+        if !found.iter().any(|found| found.keeps_mathematics) {
+            found.extend(self.together(&keeping, &unmoved).ok().map(advice));
         }
         if found.is_empty() {
             let with_one = changing.into_iter().map(|lever| [&keeping[..], &[lever]].concat());
-            found.extend(with_one.filter_map(|levers| self.together(&levers, &unmoved).ok()));
+            found.extend(with_one.filter_map(|levers| self.together(&levers, &unmoved).ok()).map(advice));
         }
         let mut least = None;
         if found.is_empty() {
             match self.together(&levers, &unmoved) {
-                Ok(all) => found.push(all),
-                Err(all) => least = Some(self.advice(all)),
+                Ok(all) => found.push(advice(all)),
+                Err(all) => least = Some(advice(all)),
             }
         }
-        let mut levers: Vec<Advice> = found.into_iter().map(|found| self.advice(found)).collect();
-        levers.sort_by(|one, other| {
+        found.sort_by(|one, other| {
             let changes = |advice: &Advice| !advice.keeps_mathematics;
             changes(one).cmp(&changes(other)).then(one.slowdown.total_cmp(&other.slowdown))
         });
-        Advised { levers, least }
+        Advised { levers: found, least }
     }
 
     /// The session with changes, and with `available_bytes` as its limit, which `auto` uses.
@@ -345,24 +346,18 @@ impl Advisor<'_> {
         self.moved(all.levers.iter().filter(|other| other.lever.name != lever.name).cloned().collect())
     }
 
-    /// The estimated additional time per sample with some changes, as a share; 0 where it cannot be planned.
-    fn slowdown(&self, changes: &[Change]) -> f64 {
+    fn advice(&self, moved: Move) -> Advice {
+        let changes = moved.changes();
         let is_training = self.subject != Subject::Evaluation;
         let seconds = |session: &Session| seconds_per_sample(session, self.backend).filter(|_| is_training);
         let before = self.seconds.get_or_init(|| seconds(self.session));
-        let after = self.varied(changes).ok().and_then(|session| seconds(&session));
-        after.zip(*before).map_or(0.0, |(after, before)| after / before - 1.0)
-    }
-
-    fn advice(&self, moved: Move) -> Advice {
-        let changes = moved.changes();
-        let slowdown = self.slowdown(&changes);
+        let after = self.varied(&changes).ok().and_then(|session| seconds(&session));
         Advice {
             levers: moved.levers.iter().map(|moved| moved.lever.name.to_owned()).collect(),
             settings: changes.iter().map(Change::setting).collect(),
             changes,
             planned_peak_bytes: moved.peak_bytes,
-            slowdown,
+            slowdown: after.zip(*before).map_or(0.0, |(after, before)| after / before - 1.0),
             keeps_mathematics: moved.keeps_mathematics(),
             about: moved
                 .levers

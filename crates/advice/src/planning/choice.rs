@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use oomph_config::{
     Change, MicroBatch, Recompute,
-    sections::{fit::Fit, memory::Gradients, offload::Offload},
+    sections::{memory::Gradients, offload::Offload},
 };
 use oomph_core::{Bytes, grouped};
 use oomph_engine::session::{Session, SplitKey, StepSplit, backend, fixed_split, largest_train_batch};
@@ -175,7 +175,7 @@ pub(super) fn describe_split(session: &Session, split: Option<&StepSplit>) -> St
     let precision = memory.precision.name().to_owned();
     let released = (memory.gradients == Gradients::Release).then(|| RELEASED.to_owned());
     let offload = (memory.offload != Offload::default()).then(|| in_host_memory(memory.offload));
-    let fit = (memory.fit == Fit::Auto && !session.is_fitted).then(|| "fit auto".to_owned());
+    let fit = session.awaits_fit().then(|| "fit auto".to_owned());
     let words = [Some(precision), recompute, micro_batch, lean, released, offload, fit];
     words.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }

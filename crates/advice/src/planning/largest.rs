@@ -1,4 +1,4 @@
-use oomph_config::{Change, MicroBatch, Recompute, sections::fit::Fit};
+use oomph_config::{Change, MicroBatch, Recompute};
 use oomph_core::Bytes;
 use oomph_engine::session::{Session, backend};
 use oomph_plan::Backend;
@@ -43,8 +43,10 @@ pub fn largest_batch(
     let need = |batch: usize| -> Result<BatchNeed, PlanError> {
         let mut least = need_of(extremes.first().unwrap_or(session), options, batch);
         for extreme in extremes.iter().skip(1) {
+            if least.as_ref().is_ok_and(fits) {
+                break;
+            }
             match (&least, need_of(extreme, options, batch)) {
-                (Ok(known), _) if fits(known) => break,
                 (Ok(known), Ok(other)) if other.planned_peak_bytes >= known.planned_peak_bytes => {}
                 (Ok(_), Err(_)) => {}
                 (_, other) => least = other,
@@ -52,8 +54,7 @@ pub fn largest_batch(
         }
         least
     };
-    let is_fitted_later = is_fitted_later(session);
-    if is_fitted_later
+    if session.awaits_fit()
         && let Ok(all) = need(most)
         && fits(&all)
     {
@@ -91,15 +92,10 @@ pub fn largest_batch(
             search.above = Some(found);
         }
     }
-    match extremes.is_empty() || is_fitted_later {
+    match extremes.is_empty() || session.awaits_fit() {
         true => Ok(Some(search.low)),
         false => need_of(session, options, search.low.batch).map(Some),
     }
-}
-
-/// Whether `memory.fit = "auto"` chooses for each batch.
-fn is_fitted_later(session: &Session) -> bool {
-    session.config.memory.fit == Fit::Auto && !session.is_fitted
 }
 
 /// The sessions of which one fits where `auto` finds something that fits, by more plans than one: with `memory.fit = "auto"` those of
@@ -107,7 +103,7 @@ fn is_fitted_later(session: &Session) -> bool {
 /// chooses nothing that needs as many plans.
 fn extremes(session: &Session, backend: Backend) -> Vec<Session> {
     let memory = &session.config.memory;
-    if is_fitted_later(session) {
+    if session.awaits_fit() {
         return strongest(session, backend);
     }
     if memory.recompute != Recompute::Auto || memory.micro_batch == Some(MicroBatch::Auto) {

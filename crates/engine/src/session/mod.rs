@@ -8,7 +8,7 @@ mod split;
 use std::{path::PathBuf, sync::Arc};
 
 use burn::tensor::Device;
-use oomph_config::{Change, Config, DeviceName, PipelineSchedule, Recompute, Sharing};
+use oomph_config::{Change, Config, DeviceName, PipelineSchedule, Recompute, Sharing, sections::fit::Fit};
 use oomph_core::{Bytes, SampleSpec};
 use oomph_data::{LoaderOptions, Source};
 use oomph_model::{Architecture, Init, Kernels, ModelError, Policy, Stages, Summary, summarize};
@@ -114,6 +114,11 @@ impl Session {
             Backend::Cuda | Backend::Vulkan => Kernels::Gpu,
         };
         Policy { precision: memory.precision, lean: memory.lean, kernels, recompute: false }
+    }
+
+    /// Whether `memory.fit = "auto"` has still to choose.
+    pub fn awaits_fit(&self) -> bool {
+        self.config.memory.fit == Fit::Auto && !self.is_fitted
     }
 
     /// The session with another configuration. What `auto` chose is forgotten.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use oomph_config::{
     Change, Config, MicroBatch, Precision, Recompute,
-    sections::{fit::Fit, memory::Gradients, offload::Offload, optimizer::StateFormat},
+    sections::{memory::Gradients, offload::Offload, optimizer::StateFormat},
 };
 use oomph_engine::session::{Session, SplitKey, backend, largest_train_batch};
 use oomph_memory::{Account, charge};
@@ -47,8 +47,7 @@ pub fn fit_changes(session: &Session, options: PlanOptions) -> Result<Option<Vec
         backend: options.backend.unwrap_or_else(|| backend(session)),
         limit_bytes: options.limit_bytes.or(session.limit_bytes),
     };
-    let is_on = session.config.memory.fit == Fit::Auto && !session.is_fitted;
-    let Some(limit_bytes) = key.limit_bytes.filter(|_| is_on) else { return Ok(None) };
+    let Some(limit_bytes) = key.limit_bytes.filter(|_| session.awaits_fit()) else { return Ok(None) };
     if let Some(known) = session.fits.get(&key) {
         return Ok(Some(known));
     }
