@@ -13,4 +13,5 @@ mod offload;
 mod packed;
 mod release;
 mod samples;
+mod shard;
 mod support;

@@ -73,6 +73,7 @@ impl Config {
         config.memory.check_devices(memory, &config.device.devices)?;
         config.memory.check_release(memory, optimizer, device, &config.device.sharing)?;
         config.memory.offload.check(memory, &config.memory, &config.optimizer, optimizer)?;
+        config.device.sharing.check_shard(device, optimizer, &config.optimizer, run, &config.run)?;
         config.memory.note_idle(memory, &config.device.devices);
         for section in &config.sections[OPEN_SECTIONS.len()..] {
             config.check_read(section)?;

@@ -50,6 +50,30 @@ pub fn encode_state(record: &OptimizerRecord) -> Result<Vec<u8>, RecordError> {
     written(files.into_iter())
 }
 
+/// A record as a message to another rank of the same program: the length of the numbers, the numbers as JSON, the tensors.
+///
+/// # Errors
+/// As [`encode_state`].
+pub(crate) fn encode_message(record: &OptimizerRecord) -> Result<Vec<u8>, RecordError> {
+    let numbers = serde_json::to_vec(&(&record.scalars, &record.ranks))
+        .map_err(|error| RecordError::Malformed { reason: error.to_string() })?;
+    let length = (numbers.len() as u64).to_le_bytes();
+    Ok([&length[..], &numbers, &encode_state(record)?].concat())
+}
+
+/// The record of such a message.
+///
+/// # Errors
+/// [`RecordError::Malformed`] if another version of the program wrote it.
+pub(crate) fn decode_message(bytes: &[u8]) -> Result<OptimizerRecord, RecordError> {
+    let other = || RecordError::Malformed { reason: "another version of oomph wrote it".to_owned() };
+    let (length, rest) = bytes.split_first_chunk().ok_or_else(other)?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| other())?;
+    let (numbers, tensors) = rest.split_at_checked(length).ok_or_else(other)?;
+    let (scalars, ranks) = serde_json::from_slice(numbers).map_err(|_| other())?;
+    Ok(OptimizerRecord { scalars, ranks, ..decode_state(tensors)? })
+}
+
 fn written<'a>(tensors: impl Iterator<Item = (String, Encoded<'a>)>) -> Result<Vec<u8>, RecordError> {
     // PyTorch's loaders look for this entry. It is the only one, since a map of several has no fixed order.
     let metadata = [("format".to_owned(), "pt".to_owned())].into();

@@ -4,6 +4,7 @@
 //! - [`PipelineOrder`]: the order in which the devices of a pipeline work. [`PipelineTrace`] simulates it and gives the
 //!   idle time; [`diagram`] draws the trace for a terminal.
 //! - [`rows`] and [`rows_with_coordinator`]: the rows of a batch that each rank has.
+//! - [`shard`]: the elements of a tensor that each rank holds.
 //! - [`buckets`]: the gradients that are reduced together.
 //! - [`group`]: ranks that train together, as threads or processes, and their all-reduce.
 //!
@@ -31,6 +32,7 @@ pub mod group;
 pub mod parsers;
 mod pipeline_order;
 mod pipeline_trace;
+mod shards;
 mod shares;
 
 pub use buckets::buckets;
@@ -39,4 +41,5 @@ pub use diagram::{Diagram, DiagramLine, DiagramPiece, DrawnAs, diagram};
 pub use group::{Group, GroupError};
 pub use pipeline_order::{PipelineOrder, Work};
 pub use pipeline_trace::{PipelineTrace, Span};
+pub use shards::shard;
 pub use shares::{rows, rows_with_coordinator};

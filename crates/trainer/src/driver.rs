@@ -63,7 +63,7 @@ impl<'a> Driver<'a> {
     /// As those of [`Stepper::step_unchecked`].
     pub(crate) fn step(&mut self, batch: Batch) -> Result<DrivenStep, TrainError> {
         let lr = self.next_lr();
-        self.step_at(lr, batch, RankCommand::Step(lr.into()))
+        self.step_at(lr, batch, RankCommand::Step { lr: lr.into(), norms: false })
     }
 
     /// The learning rate of the next step by the schedule.
@@ -114,7 +114,8 @@ impl<'a> Driver<'a> {
         if let Some(averaged) = self.stepper.average.as_mut().and_then(WeightAverage::model_mut) {
             replicas.share_statistics(averaged)?;
         }
-        let placed = PlacedModel { model: self.stepper.evaluated(), layout: self.stepper.layout() };
+        let model = charge(Account::Device, || self.stepper.to_evaluate())?;
+        let placed = PlacedModel { model: &model, layout: self.stepper.layout() };
         evaluate_batches(self.session, placed, most, predictions, observer, stop)
     }
 }

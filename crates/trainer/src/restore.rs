@@ -30,17 +30,21 @@ pub(crate) fn restored(
     charge(Account::Host, || check(session, &stepper, &state))?;
     let device = session.whole_model_device();
     off_device(session, || restore_model(&mut stepper.model, &state.model, &device))?;
-    stepper.place_model();
     if charge(Account::Host, || keeps_its_average(session, checkpoint))? {
-        restore_average(session, &mut stepper, state.average.as_ref())?;
+        let saved = state.average.as_ref();
+        let restored = saved.map(|AverageState { model, updates }| {
+            off_device(session, || stepper.restore_average(model, *updates, &device))
+        });
+        restored.transpose()?;
     }
+    stepper.place_model();
     stepper.model.visit(&mut |info, _| {
         // Parameters that are frozen now need no optimizer state any more.
         if !info.trainable {
             state.optimizer.ranks.remove(info.name);
         }
     });
-    off_device(session, || stepper.optimizer.restore(state.optimizer, &stepper.model))?;
+    off_device(session, || stepper.restore_optimizer(state.optimizer))?;
     // A run that had another precision begins with a new loss scale.
     stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
     let carried = restored_carried(&state.carried, &session.device);
@@ -58,22 +62,6 @@ fn keeps_its_average(session: &Session, checkpoint: &Checkpoint) -> Result<bool,
     let kind_differs = |it: &Difference| it.key == "train.swa" && it.before.is_some() != it.after.is_some();
     let differences = session.config.differences(&checkpoint.config()?).map_err(SessionError::from)?;
     Ok(!differences.iter().any(kind_differs))
-}
-
-/// Restores the average of the weights, if the training keeps one and kept one before.
-fn restore_average(
-    session: &Session,
-    stepper: &mut Stepper,
-    saved: Option<&AverageState>,
-) -> Result<(), TrainError> {
-    let Some(saved) = saved.filter(|_| stepper.average.is_some()) else { return Ok(()) };
-    let mut averaged = charge(Account::Host, || stepper.model.clone());
-    off_device(session, || restore_model(&mut averaged, &saved.model, &session.whole_model_device()))?;
-    let averaged = stepper.layout().placed(averaged);
-    if let Some(average) = &mut stepper.average {
-        average.restore(averaged, saved.updates);
-    }
-    Ok(())
 }
 
 /// Checks all that is read from a checkpoint against the session, before any of it is used. The parameters are checked where

@@ -5,9 +5,13 @@ use oomph_core::Bytes;
 use crate::{
     error::ConfigError,
     interval::{Interval, IntervalUnits},
-    precedence::{Owners, Rule},
+    precedence::{Owners, Rule, clash},
     range::INSIDE_UNIT,
     section::{Refused, Section, as_items, name_of},
+    sections::{
+        optimizer::{Optimizer, OptimizerKind},
+        run::Run,
+    },
 };
 
 /// How several devices share the work, as `device.strategy` names it.
@@ -81,8 +85,39 @@ pub struct Ddp {
     /// in PyTorch.
     pub bucket: Bytes,
     /// `check_every`: the interval at which the parameters of replicas are compared, in epochs or steps, or `never`;
-    /// default `100 steps`.
+    /// default `100 steps`. Sharded parameters are not compared: no two ranks have the same.
     pub check_every: Interval,
+    /// `shard`: what is sharded over the replicas; default `none`.
+    pub shard: Shard,
+}
+
+/// What is sharded over replicas: each rank holds a part of it (ZeRO, Rajbhandari et al. 2020,
+/// <https://arxiv.org/abs/1910.02054>). Each value has all that the ones before it have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Shard {
+    /// `none`: every rank holds all.
+    None,
+    /// `optimizer`: the optimizer's state. Each rank steps its part of every parameter, and the ranks all-gather the parameters
+    /// (ZeRO-1).
+    Optimizer,
+    /// `gradients`: the gradients too. A reduce-scatter leaves each rank the sums of its part (ZeRO-2).
+    Gradients,
+    /// `parameters`: the parameters too. Stages are gathered for their forward and backward (ZeRO-3, FSDP).
+    Parameters,
+}
+
+const SHARDS: [(&str, Shard); 4] = [
+    ("none", Shard::None),
+    ("optimizer", Shard::Optimizer),
+    ("gradients", Shard::Gradients),
+    ("parameters", Shard::Parameters),
+];
+
+impl Shard {
+    /// The name, as `device.shard` has it.
+    pub fn name(self) -> &'static str {
+        name_of(&SHARDS, &self)
+    }
 }
 
 /// The stages of each device.
@@ -126,6 +161,7 @@ const OWNERS: &Owners = &[
     ("sync_batch_norm", &["ddp"]),
     ("bucket", &["ddp"]),
     ("check_every", &["ddp"]),
+    ("shard", &["ddp"]),
 ];
 
 /// PyTorch's default.
@@ -135,7 +171,7 @@ const CHECK_EVERY: Interval = Interval::Steps(100);
 
 impl Default for Ddp {
     fn default() -> Self {
-        Self { sync_batch_norm: false, bucket: BUCKET, check_every: CHECK_EVERY }
+        Self { sync_batch_norm: false, bucket: BUCKET, check_every: CHECK_EVERY, shard: Shard::None }
     }
 }
 
@@ -162,6 +198,34 @@ impl Sharing {
             Self::Model { cut } | Self::Pipeline { cut, .. } => Some(cut),
             _ => None,
         }
+    }
+
+    /// Refuses to shard what is needed whole.
+    pub(crate) fn check_shard(
+        &self,
+        section: &Section,
+        settings: &Section,
+        optimizer: &Optimizer,
+        run_section: &Section,
+        run: &Run,
+    ) -> Result<(), ConfigError> {
+        let Self::Ddp(Ddp { shard, .. }) = self else { return Ok(()) };
+        let Some(sharded) = section.ledger.setting("shard").filter(|_| *shard > Shard::None) else {
+            return Ok(());
+        };
+        if let (OptimizerKind::Adafactor { .. }, Some(name)) =
+            (&optimizer.kind, settings.ledger.setting("name"))
+        {
+            return Err(clash(sharded, name, &WHOLE_MATRICES));
+        }
+        if let (true, true, Some(histograms)) = (
+            *shard >= Shard::Gradients,
+            run.histograms != Interval::Never,
+            run_section.ledger.setting("histograms"),
+        ) {
+            return Err(clash(sharded, histograms, &WHOLE_GRADIENTS));
+        }
+        Ok(())
     }
 
     /// Reads `strategy` and its settings for this number of devices. Returns the strategy as set and the one in force.
@@ -193,6 +257,16 @@ impl Sharing {
     }
 }
 
+const WHOLE_MATRICES: Rule = Rule {
+    says: "adafactor keeps sums of the rows and columns of whole matrices",
+    fix: "choose another optimizer, such as `adamw`, or set `device.shard` to `none`",
+};
+
+const WHOLE_GRADIENTS: Rule = Rule {
+    says: "histograms need whole gradients, and each rank has a part of them",
+    fix: "set `run.histograms` to `never`, or `device.shard` to `optimizer`",
+};
+
 const SEVERAL_DEVICES: Rule = Rule {
     says: "the strategy needs several devices",
     fix: "name several, as in `--devices cpu,cpu`, or remove `device.strategy`",
@@ -222,6 +296,7 @@ impl Ddp {
             sync_batch_norm: section.boolean("sync_batch_norm", false)?,
             bucket: section.bytes_or("bucket", BUCKET)?,
             check_every: CHECK_EVERY.read(section, "check_every", IntervalUnits::Progress)?,
+            shard: section.choice("shard", "none", &SHARDS)?,
         };
         if ddp.bucket == Bytes::new(0) {
             return Err(section.invalid("bucket", "a size of at least one byte"));

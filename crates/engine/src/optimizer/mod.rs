@@ -24,7 +24,10 @@ use oomph_kernels::{AdamStep, SgdStep};
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Kernels, Named, Stages};
 
-use crate::record::{HostTensor, OptimizerRecord, RecordError, Scalar};
+use crate::{
+    ranks::Shards,
+    record::{HostTensor, OptimizerRecord, RecordError, Scalar},
+};
 
 pub use check::check_record;
 
@@ -105,6 +108,12 @@ impl Optimizer {
         Self { offloads, ..self }
     }
 
+    /// Sets that it steps shards, which have the format of state that whole parameters have.
+    #[must_use]
+    pub(crate) fn of_shards(self, shards: Option<Shards>) -> Self {
+        Self { packed: self.packed.map(|packed| packed.of_shards(shards)), ..self }
+    }
+
     /// Moves the state of the parameters that `is_own` accepts into an optimizer of the same rule.
     pub(crate) fn split_off(&mut self, is_own: impl Fn(&str) -> bool) -> Self {
         charge(Account::Host, || {
@@ -163,8 +172,13 @@ impl Optimizer {
     /// # Errors
     /// [`RecordError::NotFloats`] if a tensor of the state does not consist of 32-bit floats.
     pub fn record(&self) -> Result<OptimizerRecord, RecordError> {
+        self.record_of(|_| true)
+    }
+
+    /// As [`record`](Self::record), of the parameters whose names `is_wanted` accepts.
+    pub(crate) fn record_of(&self, is_wanted: impl Fn(&str) -> bool) -> Result<OptimizerRecord, RecordError> {
         let mut record = OptimizerRecord::default();
-        for (name, state) in &self.states {
+        for (name, state) in self.states.iter().filter(|(name, _)| is_wanted(name)) {
             let leaves = self.leaves(name, state);
             for (leaf, data) in leaves.tensors {
                 record.tensors.insert(leaf.clone(), HostTensor::from_data(&leaf, data)?);
@@ -175,7 +189,7 @@ impl Optimizer {
             record.ranks.insert(name.clone(), state.rank());
         }
         if let Some(packed) = &self.packed {
-            packed.record(&mut record)?;
+            packed.record(&mut record, is_wanted)?;
         }
         Ok(record)
     }

@@ -23,7 +23,10 @@ use super::{
     state::Change,
     walk::{stages_of, step_each},
 };
-use crate::record::{HostTensor, OptimizerRecord, PackedTensor, RecordError, Scalar};
+use crate::{
+    ranks::Shards,
+    record::{HostTensor, OptimizerRecord, PackedTensor, RecordError, Scalar},
+};
 
 /// Smaller parameters keep their state in 32 bits: norms and biases, whose state is small and whose precision matters most
 /// (Dettmers et al. 2022).
@@ -33,6 +36,8 @@ const LEAST: usize = 4096;
 pub(super) struct Packed {
     rule: Rule,
     states: Named<PackedState>,
+    /// The shards that it steps, if it does not step whole parameters.
+    shards: Option<Shards>,
 }
 
 /// The rule, whose steps set its learning rate and time.
@@ -70,14 +75,14 @@ impl Packed {
                 .map(|sgd| PackedRule::Sgd(sgd.step))
                 .or_else(|| Some(PackedRule::Adam(super::adam(settings, kernels)?.step))),
         };
-        Some(Self { rule: Rule { rule: rule?, format, kernels }, states: Named::new() })
+        Some(Self { rule: Rule { rule: rule?, format, kernels }, states: Named::new(), shards: None })
     }
 
     /// An optimizer of the same rule with the state of the parameters that `is_own` accepts.
     pub(super) fn split_off(&mut self, is_own: impl Fn(&str) -> bool) -> Self {
         let (own, rest) = std::mem::take(&mut self.states).into_iter().partition(|(name, _)| is_own(name));
         self.states = rest;
-        Self { rule: self.rule, states: own }
+        Self { rule: self.rule, states: own, shards: self.shards.clone() }
     }
 
     /// Takes back what was split off.
@@ -85,9 +90,15 @@ impl Packed {
         self.states.extend(other.states);
     }
 
+    /// Sets that it steps shards.
+    pub(super) fn of_shards(self, shards: Option<Shards>) -> Self {
+        Self { shards, ..self }
+    }
+
     /// Whether the state of a parameter is packed. Tables of embeddings keep 8 bits out of their state, as in the paper: few of
     /// their rows have a gradient in a step, and those have large ones.
     fn holds(&self, info: &ParameterInfo<'_>, elements: usize) -> bool {
+        let elements = self.shards.as_ref().map_or(elements, |shards| shards.elements(info.name));
         elements >= LEAST && (self.rule.format == PackedFormat::Bf16 || !info.is_embedding)
     }
 
@@ -104,7 +115,7 @@ impl Packed {
                 }
             });
         });
-        let Self { rule, states } = self;
+        let Self { rule, states, .. } = self;
         if rule.kernels == Kernels::Gpu {
             // A GPU's memory is not this process's.
             return charge(Account::Host, || step_together(rule, states, lr, model, own));
@@ -135,8 +146,13 @@ impl Packed {
     }
 
     /// Copies the state to the host.
-    pub(super) fn record(&self, record: &mut OptimizerRecord) -> Result<(), RecordError> {
-        for (name, PackedState { time, shape, moments }) in &self.states {
+    pub(super) fn record(
+        &self,
+        record: &mut OptimizerRecord,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<(), RecordError> {
+        let states = self.states.iter().filter(|(name, _)| is_wanted(name));
+        for (name, PackedState { time, shape, moments }) in states {
             let elements = shape.iter().product();
             for (field, moment) in self.rule.fields().iter().zip(moments) {
                 let leaf = format!("{name}.{field}");

@@ -2,6 +2,7 @@
 
 mod evaluate;
 mod model_part;
+mod part_beside;
 mod release;
 mod segments;
 mod step_context;
@@ -9,7 +10,7 @@ mod step_undo;
 
 pub use evaluate::{Evaluated, compare_evaluated, evaluate_placed, evaluate_stages};
 pub(crate) use model_part::{ModelPart, PartOutcome, PartSetup};
-pub(crate) use release::{Release, ReleaseRules, STEP};
+pub(crate) use release::{Release, ReleaseRules, STEP, ShardedRelease};
 pub(crate) use segments::{Position, Segments};
 pub(crate) use step_context::StepContext;
 pub(crate) use step_undo::StepUndo;

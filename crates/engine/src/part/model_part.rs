@@ -7,8 +7,9 @@ use oomph_parallel::Span;
 use oomph_timeline::{Category, TrackKind};
 
 use super::{
+    part_beside::PartBeside,
     release::Release,
-    segments::{Passed, Segments, Trail},
+    segments::{Segments, Trail},
     step_context::{ComputedLoss, StepContext},
     step_undo::StepUndo,
 };
@@ -17,7 +18,7 @@ use crate::{
     exhausted::{self, Check},
     gradients::accumulate,
     layout::{DeviceSlot, Role, Scatter, WorkItem},
-    ranks::{Bucket, Reduction, completed},
+    ranks::{Bucket, Reduction, Weights},
     task::DeviceTargets,
     transport::{LinkTensor, Peer, Transport},
     watch::Watch,
@@ -41,6 +42,8 @@ pub(crate) struct PartSetup<'a, T> {
     pub(crate) undo: StepUndo,
     /// Takes the optimizer's steps in backward, if gradients are released.
     pub(crate) release: Option<Release>,
+    /// Gathers the parameters of segments, if parameters are sharded.
+    pub(crate) weights: Option<Weights>,
     /// The carried state of all samples of the batch.
     pub(crate) carried: Option<Carried>,
 }
@@ -70,6 +73,7 @@ pub(crate) struct ModelPart<'a, T> {
     carried: Option<Carried>,
     watch: Option<&'a mut (dyn Watch + 'static)>,
     reduction: Option<&'a mut Reduction>,
+    weights: Option<Weights>,
     /// The tensors that backward needs of each micro-batch that went forward, and its loss.
     in_flight: BTreeMap<usize, (Trail, Option<Tensor<1>>)>,
     /// On the coordinator: its own output until the loss is computed, then the gradient of that output.
@@ -86,7 +90,8 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         watch: Option<&'a mut (dyn Watch + 'static)>,
         reduction: Option<&'a mut Reduction>,
     ) -> Self {
-        let PartSetup { slot, segments, buckets, transport, context, model, undo, release, carried } = setup;
+        let PartSetup { slot, segments, buckets, transport, context, model, undo, release, weights, carried } =
+            setup;
         Self {
             slot,
             segments,
@@ -96,6 +101,7 @@ impl<'a, T: Transport> ModelPart<'a, T> {
             carried,
             watch,
             reduction,
+            weights,
             in_flight: BTreeMap::new(),
             own_output: None,
             is_committed: false,
@@ -116,6 +122,9 @@ impl<'a, T: Transport> ModelPart<'a, T> {
     /// stopped.
     pub(crate) fn run(mut self) -> PartOutcome {
         self.done.spans = self.work();
+        if let Some(weights) = &mut self.weights {
+            weights.divide_all(&mut self.done.model);
+        }
         self.done
     }
 
@@ -155,8 +164,35 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         if self.is_committed { device_failure::check } else { exhausted::check }
     }
 
+    /// What is done beside the segments of a micro-batch.
+    fn beside(&mut self, is_last: bool) -> (&'a Segments, &mut Stages, PartBeside<'_, 'a>) {
+        let Self { segments, buckets, watch, reduction, weights, done, .. } = self;
+        let PartOutcome { model, release, gradients: sums, .. } = done;
+        let beside = PartBeside {
+            buckets,
+            is_last,
+            watch: watch.as_deref_mut(),
+            reduction: reduction.as_deref_mut(),
+            weights: weights.as_mut(),
+            release: release.as_mut(),
+            sums,
+        };
+        (segments, model, beside)
+    }
+
+    /// Whether the device has no rows of a micro-batch, which other ranks have.
+    fn is_idle(&self, index: usize) -> bool {
+        self.context.sizes[index] == 0
+    }
+
     /// The forward pass of a micro-batch. Returns when it began; waiting before that counts as idle.
     fn forward(&mut self, index: usize) -> Result<Instant, EngineError> {
+        if self.is_idle(index) {
+            let begun = Instant::now();
+            let (segments, model, mut beside) = self.beside(false);
+            segments.idle_forward(model, &mut beside)?;
+            return Ok(begun);
+        }
         let slot = self.slot;
         let rows = slot.role.rows(self.context.sizes[index]);
         let waits = || self.transport.wait(Peer::Before, "waits for activation", Some(index));
@@ -228,8 +264,9 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         mut pass: Pass,
     ) -> Result<Option<AnyTensor>, EngineError> {
         let forward = phase(Phase::Forward);
+        let (segments, model, mut beside) = self.beside(false);
+        let (output, trail) = segments.forward(model, input, &mut pass, &mut beside)?;
         let PartOutcome { model, undo, .. } = &mut self.done;
-        let (output, trail) = self.segments.forward(model, input, &mut pass, self.watch.as_deref_mut())?;
         let carried = pass.take_carried();
         let updates = pass.into_updates();
         undo.keep(model, &updates)?;
@@ -313,6 +350,13 @@ impl<'a, T: Transport> ModelPart<'a, T> {
 
     /// The backward pass of a micro-batch. Returns when it began.
     fn backward(&mut self, index: usize) -> Result<Instant, EngineError> {
+        if self.is_idle(index) {
+            let begun = Instant::now();
+            let (segments, model, mut beside) = self.beside(self.is_last(index));
+            segments.idle_backward(model, &mut beside)?;
+            self.end_micro_batch(index)?;
+            return Ok(begun);
+        }
         let slot = self.slot;
         let waits = || self.transport.wait(Peer::After, "waits for gradient", Some(index));
         let handed = slot.role.sends_outputs().then(waits).transpose()?;
@@ -352,34 +396,24 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         }
         let _phase = phase(Phase::Backward);
         let (is_last, check) = (self.is_last(index), self.check());
-        let Self { segments, buckets, watch, reduction, done, .. } = self;
-        let PartOutcome { model, release, gradients: sums, .. } = done;
-        // In the last micro-batch the gradients of a segment are final after its backward. Their all-reduce starts, or their
-        // parameters take the step. Where gradients are released, those of earlier micro-batches are added at once too.
-        let passed: &mut Passed<'_> = &mut |segment, model, newest| {
-            match reduction {
-                Some(reduction) if is_last => {
-                    reduction.pass(segment, sums, newest, watch.as_deref_mut())?;
-                    let Some(release) = release else { return Ok(()) };
-                    // While the newest sum is underway, the one before arrives.
-                    release.step(model, reduction.take_all_but(1)?, watch.as_deref_mut())
-                }
-                _ => {
-                    let Some(release) = release else { return Ok(()) };
-                    let complete = completed(&buckets[segment], sums, newest);
-                    if is_last {
-                        return release.step(model, complete, watch.as_deref_mut());
-                    }
-                    sums.extend(complete);
-                    Ok(())
-                }
-            }
-        };
-        let outcome = segments.backward(model, trail, loss, gradient, passed, check)?;
+        let (segments, model, mut beside) = self.beside(is_last);
+        let outcome = segments.backward(model, trail, loss, gradient, &mut beside, check)?;
+        self.end_micro_batch(index)?;
         self.boundary();
         check()?;
         accumulate(&mut self.done.gradients, outcome.gradients);
         Ok(outcome.input)
+    }
+
+    /// Takes the sums of gradients that are reduced for each micro-batch. Those of the last one are taken at the end of the step.
+    fn end_micro_batch(&mut self, index: usize) -> Result<(), EngineError> {
+        let is_last = self.is_last(index);
+        match &mut self.reduction {
+            Some(reduction) if reduction.is_of_each_micro_batch() && !is_last => {
+                reduction.end_micro_batch(self.watch.as_deref_mut())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds the gradients of all replicas to those of the coordinator, in the order of devices.

@@ -14,6 +14,7 @@ use crate::{
     clip::clip,
     gradients::{GradientHook, call_hook, listed},
     optimizer::Optimizer,
+    ranks::{Bucket, ShardStep, ShardSums},
     watch::{self, Watch},
 };
 
@@ -31,6 +32,16 @@ pub(crate) struct Release {
     /// The sum of the squares of all released gradients, if norms are measured.
     pub(crate) squares: Option<f64>,
     pub(crate) rules: ReleaseRules,
+    /// How the optimizer steps, if its state is sharded.
+    pub(crate) sharded: Option<ShardedRelease>,
+}
+
+/// Steps of sharded parameters.
+pub(crate) struct ShardedRelease {
+    /// Sums over ranks, if gradients are sharded.
+    pub(crate) sums: Option<ShardSums>,
+    /// Steps shards of whole parameters; `None` if parameters are sharded.
+    pub(crate) step: Option<ShardStep>,
 }
 
 /// What becomes of gradients before the optimizer reads them.
@@ -55,10 +66,12 @@ impl Release {
     pub(crate) fn step(
         &mut self,
         model: &mut Stages,
+        bucket: &Bucket,
         gradients: Named<AnyTensor>,
         watch: Option<&mut (dyn Watch + 'static)>,
     ) -> Result<(), EngineError> {
-        if gradients.is_empty() {
+        // Another rank may have shards of gradients where this one has none.
+        if gradients.is_empty() && self.sharded.is_none() {
             return Ok(());
         }
         let ReleaseRules { lr, clip: limit, kernels, executes, ref hook } = self.rules;
@@ -73,11 +86,27 @@ impl Release {
         if let Some(squares) = &mut self.squares {
             *squares += read_sum_of_squares(&listed(&gradients), kernels)?;
         }
-        let gradients = match limit {
-            Some(limit) => clip(gradients, limit, kernels),
-            None => gradients,
+        let sums = self.sharded.as_ref().and_then(|sharded| sharded.sums.as_ref());
+        let gradients = match (limit, sums) {
+            (Some(limit), Some(sums)) => sums.clip(gradients, bucket, limit, kernels)?,
+            (Some(limit), None) => clip(gradients, limit, kernels),
+            (None, _) => gradients,
         };
-        self.optimizer.step(lr, model, gradients);
-        Ok(())
+        match self.sharded.as_mut().and_then(|sharded| sharded.step.as_mut()) {
+            Some(step) => step.step(&mut self.optimizer, lr, model, bucket, gradients),
+            None => {
+                self.optimizer.step(lr, model, gradients);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits for parameters that are underway.
+    ///
+    /// # Errors
+    /// If a rank or a device fails.
+    pub(crate) fn end(&mut self, model: &mut Stages) -> Result<(), EngineError> {
+        let step = self.sharded.as_mut().and_then(|sharded| sharded.step.as_mut());
+        step.map_or(Ok(()), |step| step.end(model))
     }
 }

@@ -94,9 +94,31 @@ impl KeptInput {
     }
 }
 
-/// Called after backward of a segment, with its index, the model and all gradients so far.
-pub(crate) type Passed<'a> =
-    dyn FnMut(usize, &mut Stages, &mut Named<AnyTensor>) -> Result<(), EngineError> + 'a;
+/// What is done beside forward and backward of segments: parameters come and go, gradients are reduced or released.
+pub(crate) trait Beside {
+    /// The listener, if there is one.
+    fn watch(&mut self) -> Option<&mut (dyn Watch + 'static)>;
+
+    /// Whether parameters are there only while they are needed.
+    fn gathers(&self) -> bool;
+
+    /// Called before forward, with the segments that lend parameters to later ones.
+    fn lend(&mut self, model: &mut Stages) -> Result<(), EngineError>;
+
+    /// Called before a segment computes. The segment `next` computes after it, if one does.
+    fn before(&mut self, model: &mut Stages, segment: usize, next: Option<usize>) -> Result<(), EngineError>;
+
+    /// Called after a segment went forward. `keeps` says whether its graph holds its parameters.
+    fn after_forward(&mut self, model: &mut Stages, segment: usize, keeps: bool);
+
+    /// Called after backward of a segment, with all gradients so far. It may take gradients, and change the parameters of the segment.
+    fn after_backward(
+        &mut self,
+        model: &mut Stages,
+        segment: usize,
+        gradients: &mut Named<AnyTensor>,
+    ) -> Result<(), EngineError>;
+}
 
 /// The tensors of all segments that forward keeps for backward.
 pub(crate) struct Trail {
@@ -177,13 +199,14 @@ impl Segments {
     /// The first error of a stage, and [`EngineError::Exhausted`].
     pub(crate) fn forward(
         &self,
-        model: &Stages,
+        model: &mut Stages,
         input: AnyTensor,
         pass: &mut Pass,
-        mut watch: Option<&mut (dyn Watch + 'static)>,
+        beside: &mut dyn Beside,
     ) -> Result<(AnyTensor, Trail), EngineError> {
-        let plain_model =
-            self.segments.iter().any(|segment| segment.kind != SegmentKind::Kept).then(|| model.inference());
+        beside.lend(model)?;
+        let has_plain = self.segments.iter().any(|segment| segment.kind != SegmentKind::Kept);
+        let plain_model = (has_plain && !beside.gathers()).then(|| model.inference());
         let strategy = input.device().gradient_checkpointing_strategy();
         let mut left = Vec::new();
         let mut activation = input;
@@ -191,29 +214,33 @@ impl Segments {
         // model.
         model.lend(pass);
         for (index, segment) in self.segments.iter().enumerate() {
-            let (kept, output) = match (&plain_model, segment.kind) {
-                (Some(plain_model), SegmentKind::Frozen | SegmentKind::Recomputed) => {
+            beside.before(model, index, self.next(index))?;
+            let (kept, output) = match segment.kind {
+                SegmentKind::Frozen | SegmentKind::Recomputed => {
                     let input = activation.inner();
                     let keeps = segment.kind == SegmentKind::Recomputed;
                     let kept = keeps.then(|| KeptInput::new(&input, self.offloads)).transpose()?;
-                    let watch = watch.as_deref_mut();
-                    let output = self.stages(plain_model, segment, input, pass, watch, exhausted::check)?;
+                    // Gathered parameters are in the model now, and not before.
+                    let gathered = plain_model.is_none().then(|| model.inference());
+                    let plain_model = gathered.as_ref().or(plain_model.as_ref()).unwrap_or(model);
+                    let output =
+                        self.stages(plain_model, segment, input, pass, beside.watch(), exhausted::check)?;
                     (SegmentTrail { input: kept, start: None, output: None }, output)
                 }
-                _ => {
+                SegmentKind::Kept => {
                     let (start, from) = match index {
                         // The input of the model is no activation.
                         0 if !self.wants_gradient(index) => (None, activation),
                         _ => self.started(index, activation.inner(), strategy),
                     };
-                    let watch = watch.as_deref_mut();
-                    let output = self.stages(model, segment, from, pass, watch, exhausted::check)?;
+                    let output = self.stages(model, segment, from, pass, beside.watch(), exhausted::check)?;
                     // The last output is widened to 32 bits, so backward does not need the 16-bit tensor.
                     let is_last = index + 1 == self.segments.len() && !self.position.is_continued;
                     let awaiting = (!is_last).then(|| Awaiting::new(output.clone()));
                     (SegmentTrail { input: None, start, output: awaiting }, output)
                 }
             };
+            beside.after_forward(model, index, segment.kind == SegmentKind::Kept);
             left.push(kept);
             activation = output;
         }
@@ -222,6 +249,50 @@ impl Segments {
             false => activation.widened(pass.policy().kernels),
         };
         Ok((output, Trail { left, strategy, again: pass.again() }))
+    }
+
+    /// The segment that goes forward after this one.
+    fn next(&self, index: usize) -> Option<usize> {
+        Some(index + 1).filter(|next| *next < self.segments.len())
+    }
+
+    /// The segment before this one that runs again in backward.
+    fn next_again(&self, index: usize) -> Option<usize> {
+        (0..index).rev().find(|index| self.segments[*index].kind == SegmentKind::Recomputed)
+    }
+
+    /// Goes beside a forward of other ranks, without rows of its own.
+    ///
+    /// # Errors
+    /// Those of `beside`.
+    pub(crate) fn idle_forward(
+        &self,
+        model: &mut Stages,
+        beside: &mut dyn Beside,
+    ) -> Result<(), EngineError> {
+        beside.lend(model)?;
+        for (index, segment) in self.segments.iter().enumerate() {
+            beside.before(model, index, self.next(index))?;
+            beside.after_forward(model, index, segment.kind == SegmentKind::Kept);
+        }
+        Ok(())
+    }
+
+    /// Goes beside a backward of other ranks, without rows of its own.
+    ///
+    /// # Errors
+    /// Those of `beside`.
+    pub(crate) fn idle_backward(
+        &self,
+        model: &mut Stages,
+        beside: &mut dyn Beside,
+    ) -> Result<(), EngineError> {
+        let is_trained = |index: &usize| self.segments[*index].kind != SegmentKind::Frozen;
+        for index in (0..self.segments.len()).rev().take_while(is_trained) {
+            beside.before(model, index, self.next_again(index))?;
+            beside.after_backward(model, index, &mut Named::new())?;
+        }
+        Ok(())
     }
 
     /// Whether the input of a segment needs a gradient. Data and the outputs of leading frozen stages do not.
@@ -277,27 +348,28 @@ impl Segments {
     /// A recomputed segment runs with [`again`](Pass::again), the pass of its first forward. It therefore draws the
     /// same random numbers, uses the same statistics and starts from the same carried state.
     ///
-    /// `passed` is called after each segment. It may take gradients, and change the parameters of the segment.
-    ///
     /// # Errors
-    /// The first error of a stage, of `passed` or of `check`, which is called after each stage and segment.
+    /// The first error of a stage, of `beside` or of `check`, which is called after each stage and segment.
     pub(crate) fn backward(
         &self,
         model: &mut Stages,
         trail: Trail,
         mut loss: Option<Tensor<1>>,
         mut gradient: Option<AnyTensor>,
-        passed: &mut Passed<'_>,
+        beside: &mut dyn Beside,
         check: Check,
     ) -> Result<BackwardOutcome, EngineError> {
         let Trail { mut left, strategy, again } = trail;
         let mut gradients = Named::new();
         while let Some(kept) = left.pop() {
-            let segment = &self.segments[left.len()];
+            let (index, segment) = (left.len(), &self.segments[left.len()]);
+            if segment.kind != SegmentKind::Frozen {
+                beside.before(model, index, self.next_again(index))?;
+            }
             let (start, output) = match kept.input {
                 Some(input) => {
                     let _phase = phase(Phase::Forward);
-                    let (start, input) = self.started(left.len(), input.onto_device(), strategy);
+                    let (start, input) = self.started(index, input.onto_device(), strategy);
                     let mut pass = again.again();
                     model.lend(&mut pass);
                     let output = self.stages(model, segment, input, &mut pass, None, check)?;
@@ -316,7 +388,7 @@ impl Segments {
                 }
             };
             accumulate(&mut gradients, autodiff::backward(loss, model));
-            passed(left.len(), model, &mut gradients)?;
+            beside.after_backward(model, index, &mut gradients)?;
             gradient = start.and_then(Starting::gradient);
             check()?;
         }

@@ -1,9 +1,9 @@
 //! The end of a step: overflow check, unscaling, clipping, the optimizer.
 
-use oomph_core::on_device;
+use oomph_core::{Account, charge, on_device};
 use oomph_kernels::gradients::Factor;
 use oomph_memory::record::track;
-use oomph_model::{AnyTensor, Carried, Named};
+use oomph_model::{AnyTensor, Carried, Named, Stages};
 use oomph_timeline::TrackKind;
 
 use super::stepper::Stepper;
@@ -13,7 +13,9 @@ use crate::{
     gradients::{call_hook, scaled},
     layout::Layout,
     loss_scale,
+    optimizer::Optimizer,
     part::STEP,
+    ranks::{Bucket, ShardStep},
     watch,
 };
 
@@ -44,11 +46,19 @@ impl Stepper {
             kept.try_for_each(|gradients| call_hook(hook, gradients))?;
         }
         let (reads, kernels) = (self.executes, self.settings.policy.kernels);
-        self.norms.gradients(&gradients, kernels)?;
-        if let Some(limit) = self.settings.optimizer.clip {
-            gradients =
-                clip_parts(gradients, limit, self.layout.is_split(), kernels, |norm| read(norm, reads))?;
-        }
+        let sums = self.ranks.sums();
+        self.norms.gradients(&gradients, kernels, sums.as_ref())?;
+        gradients = match (self.settings.optimizer.clip, sums) {
+            (Some(limit), Some(sums)) => {
+                let bucket: Bucket = charge(Account::Host, || self.buckets[0].concat());
+                let clipped = |gradients| sums.clip(gradients, &bucket, limit, kernels);
+                gradients.into_iter().map(clipped).collect::<Result<_, _>>()?
+            }
+            (Some(limit), None) => {
+                clip_parts(gradients, limit, self.layout.is_split(), kernels, |norm| read(norm, reads))?
+            }
+            (None, _) => gradients,
+        };
         drop(preparing);
         self.optimize(gradients, lr)?;
         self.add_to_average(step, false);
@@ -70,7 +80,7 @@ impl Stepper {
         step: usize,
         lr: f64,
     ) -> Result<Option<Vec<Named<AnyTensor>>>, EngineError> {
-        let Some(loss_scale) = &mut self.loss_scale else { return Ok(Some(gradients)) };
+        let Some(loss_scale) = &self.loss_scale else { return Ok(Some(gradients)) };
         let kernels = self.settings.policy.kernels;
         let check = |gradients| loss_scale::zero_if_finite(gradients, kernels);
         let checks: Vec<_> = gradients.iter().filter_map(check).collect();
@@ -79,6 +89,11 @@ impl Stepper {
         for check in checks {
             is_finite &= read(check.into(), self.executes)?.is_finite();
         }
+        if let Some(sums) = self.ranks.sums() {
+            // The other ranks have other shards.
+            is_finite = sums.of(f64::from(u8::from(!is_finite)))? == 0.0;
+        }
+        let Some(loss_scale) = &mut self.loss_scale else { return Ok(Some(gradients)) };
         if !is_finite {
             if loss_scale.overflowed() {
                 return Ok(None);
@@ -96,18 +111,45 @@ impl Stepper {
         let parts = self.layout.split(model);
         let slots = self.layout.owners().iter();
         let (optimizer, executes) = (&mut self.optimizer, self.executes);
+        // Released gradients have taken their steps.
+        let step = || if self.settings.releases { None } else { self.ranks.shard_step() };
+        let mut stepped = Ok(());
         let done = slots.zip(parts).zip(gradients).map(|((slot, mut part), gradients)| {
             slot.run(|| {
                 let _track = executes.then(|| track(TrackKind::Step, STEP, None));
-                optimizer.step(lr, &mut part, gradients);
+                match step() {
+                    Some(step) => {
+                        stepped = sharded(step, optimizer, lr, &mut part, &self.buckets[0], gradients)
+                    }
+                    None => optimizer.step(lr, &mut part, gradients),
+                }
             });
             part
         });
         let parts: Vec<_> = done.collect();
-        let measured = self.norms.parameters(&parts, self.settings.policy.kernels);
+        let sums = self.ranks.sums().filter(|_| self.ranks.shard_step().is_none());
+        let measured = self.norms.parameters(&parts, self.settings.policy.kernels, sums.as_ref());
         self.model = Layout::joined(parts);
-        Ok(measured?)
+        stepped?;
+        measured
     }
+}
+
+/// Steps the shards of all buckets, in the order in which backward completed them.
+fn sharded(
+    mut step: ShardStep,
+    optimizer: &mut Optimizer,
+    lr: f64,
+    model: &mut Stages,
+    buckets: &[Bucket],
+    mut gradients: Named<AnyTensor>,
+) -> Result<(), EngineError> {
+    for bucket in buckets.iter().rev() {
+        let own = bucket.iter().filter_map(|(name, _)| gradients.remove_entry(name));
+        let own = charge(Account::Host, || own.collect());
+        step.step(optimizer, lr, model, bucket, own)?;
+    }
+    step.end(model)
 }
 
 /// Reads one element. A recorded tensor has no value: it counts as zero, which is finite.
@@ -145,6 +187,7 @@ mod tests {
             split: StepSplit { micro_batch: 1, recompute: vec![false; STAGES.len()] },
             leading_frozen: 0,
             bucket_bytes: None,
+            shard: None,
             releases: false,
             offload: Default::default(),
             shares_statistics: false,

@@ -5,11 +5,13 @@ mod norms;
 mod outcome;
 mod run;
 mod settings;
+mod state;
 mod stepper;
 
 pub use norms::Norms;
 pub use outcome::{DeviceUse, StepOutcome};
 pub use settings::StepSettings;
+pub use state::StepperState;
 pub use stepper::Stepper;
 
 pub use crate::gradients::GradientHook;

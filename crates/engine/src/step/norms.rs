@@ -4,7 +4,7 @@ use oomph_core::{Account, charge};
 use oomph_kernels::gradients::read_sum_of_squares;
 use oomph_model::{AnyTensor, DeviceError, Kernels, Named, Stages};
 
-use crate::gradients::listed;
+use crate::{EngineError, gradients::listed, ranks::ShardSums};
 
 /// L2 norms of a step. Each is that of all tensors of all devices as one vector.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,29 +49,36 @@ impl NormMeter {
         *self.squares.get_or_insert(0.0) += squares;
     }
 
-    /// Measures the gradients of all owners of parameters that were not released.
+    /// Measures the gradients of all owners of parameters that were not released. Those of shards are summed over ranks by `sums`.
     pub(super) fn gradients(
         &mut self,
         gradients: &[Named<AnyTensor>],
         kernels: Kernels,
-    ) -> Result<(), DeviceError> {
+        sums: Option<&ShardSums>,
+    ) -> Result<(), EngineError> {
         if self.is_on {
             let squares = gradients.iter().map(|part| read_sum_of_squares(&listed(part), kernels));
-            let squares = squares.sum::<Result<f64, _>>()?;
-            self.add(squares);
+            let squares = squares.sum::<Result<f64, DeviceError>>()?;
+            self.add(sums.map_or(Ok(squares), |sums| sums.of(squares))?);
         }
         Ok(())
     }
 
-    /// Measures the trained parameters in `parts`, those of each owner.
-    pub(super) fn parameters(&mut self, parts: &[Stages], kernels: Kernels) -> Result<(), DeviceError> {
+    /// Measures the trained parameters in `parts`, those of each owner. Those of shards are summed over ranks by `sums`.
+    pub(super) fn parameters(
+        &mut self,
+        parts: &[Stages],
+        kernels: Kernels,
+        sums: Option<&ShardSums>,
+    ) -> Result<(), EngineError> {
         if self.is_on {
             let squares = parts.iter().map(|part| {
                 let tensors = trained(part);
                 let listed: Vec<_> = charge(Account::Host, || tensors.iter().collect());
                 read_sum_of_squares(&listed, kernels)
             });
-            self.parameter = Some(squares.sum::<Result<f64, _>>()?.sqrt());
+            let squares = squares.sum::<Result<f64, DeviceError>>()?;
+            self.parameter = Some(sums.map_or(Ok(squares), |sums| sums.of(squares))?.sqrt());
         }
         Ok(())
     }

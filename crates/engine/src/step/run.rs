@@ -12,7 +12,7 @@ use super::outcome::DevicesOutcome;
 use crate::{
     layout::{Layout, Role},
     part::{ModelPart, PartOutcome, PartSetup, Release, Segments, StepContext, StepUndo, UndoMode},
-    ranks::{Bucket, Reduction},
+    ranks::{Bucket, Reduction, Weights},
     transport::{LinkTransport, chain_links, star_links},
     watch::Watch,
 };
@@ -26,6 +26,8 @@ pub(super) struct StepRun<'a> {
     pub(super) buckets: &'a [Arc<[Bucket]>],
     /// One for each slot, if gradients are released; else empty.
     pub(super) releases: Vec<Release>,
+    /// Gathers the parameters, if they are sharded.
+    pub(super) weights: Option<Weights>,
     pub(super) micro_batches: &'a [Batch],
     pub(super) undo: UndoMode,
     /// The carried state of all samples of the batch.
@@ -79,6 +81,8 @@ impl<'a> StepRun<'a> {
             segments,
             buckets,
             release: releases.next(),
+            // A layout with several slots has no other ranks.
+            weights: self.weights.take(),
             transport: LinkTransport {
                 links,
                 micro_batches: self.micro_batches,

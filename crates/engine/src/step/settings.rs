@@ -1,5 +1,5 @@
 use oomph_config::{
-    DeviceName, Optimizer as OptimizerSettings, Precision, Sharing,
+    DeviceName, Optimizer as OptimizerSettings, Precision, Shard, Sharing,
     sections::{memory::Gradients, offload::Offload},
 };
 use oomph_core::{Bytes, Key};
@@ -8,6 +8,7 @@ use oomph_model::Policy;
 use crate::{
     average::AverageRule,
     part::UndoMode,
+    ranks::ShardSettings,
     session::{Session, StepSplit},
 };
 
@@ -26,6 +27,8 @@ pub struct StepSettings {
     pub(crate) leading_frozen: usize,
     /// The size of gradient buckets, if there are other ranks.
     pub(crate) bucket_bytes: Option<Bytes>,
+    /// What is sharded over the ranks, if something is: `device.shard`.
+    pub(crate) shard: Option<ShardSettings>,
     /// Whether gradients are released in backward: `memory.gradients`.
     pub(crate) releases: bool,
     /// What lies in host memory: `memory.offload`.
@@ -57,6 +60,9 @@ impl StepSettings {
             split,
             leading_frozen: session.leading_frozen,
             bucket_bytes: ddp.filter(|_| has_ranks).map(|ddp| ddp.bucket),
+            shard: ddp
+                .filter(|ddp| ddp.shard > Shard::None && session.world_size() > 1)
+                .map(|ddp| ShardSettings { level: ddp.shard, rank, world_size: session.world_size() }),
             releases: config.memory.gradients == Gradients::Release,
             offload: config.memory.offload,
             shares_statistics: ddp.is_some_and(|ddp| ddp.sync_batch_norm),

@@ -5,7 +5,7 @@ use std::{
 };
 
 use burn::tensor::{Device, Tensor};
-use oomph_config::Precision;
+use oomph_config::{Precision, Shard};
 use oomph_core::{Bytes, Phase, on_device, phase};
 use oomph_data::Batch;
 use oomph_kernels::offload::{arrived, left_device};
@@ -28,9 +28,13 @@ use crate::{
     loss_scale::LossScale,
     optimizer::Optimizer,
     part::{
-        ModelPart, PartOutcome, PartSetup, Release, ReleaseRules, Segments, StepContext, StepUndo, UndoMode,
+        ModelPart, PartOutcome, PartSetup, Release, ReleaseRules, Segments, ShardedRelease, StepContext,
+        StepUndo, UndoMode,
     },
-    ranks::{Bucket, Reduction, Replicas, Times, bucket_ends, buckets},
+    ranks::{
+        Bucket, Gatherer, Reduction, Replicas, ShardStep, ShardSums, Shards, Times, Weights, bucket_ends,
+        buckets,
+    },
     task::Task,
     transport::Transport,
     watch::Watch,
@@ -53,8 +57,8 @@ pub struct Stepper {
     /// One for each slot of the layout.
     segments: Vec<Segments>,
     /// The trained parameters of the segments of each slot.
-    buckets: Vec<Arc<[Bucket]>>,
-    ranks: StepperRanks,
+    pub(super) buckets: Vec<Arc<[Bucket]>>,
+    pub(super) ranks: StepperRanks,
     /// Whether operations are executed; otherwise they are recorded for a plan.
     pub(super) executes: bool,
     pub(super) watch: Option<Box<dyn Watch>>,
@@ -64,8 +68,10 @@ pub struct Stepper {
 }
 
 /// The all-reduce and shared statistics with other ranks.
-struct StepperRanks {
-    replicas: Replicas,
+pub(super) struct StepperRanks {
+    pub(super) replicas: Replicas,
+    /// Gathers parameters whose shards the ranks hold or step; `None` unless something is sharded.
+    pub(super) gatherer: Option<Gatherer>,
     /// The ranks that batch normalisation shares its statistics with.
     peers: Option<Arc<dyn Peers>>,
     /// Seconds in which gradients were in flight, and seconds in which this rank waited for them.
@@ -132,6 +138,12 @@ impl Stepper {
         let average = settings.average.map(|rule| if executes { rule } else { rule.at_every_step() });
         let replicas = replicas.unwrap_or_else(Replicas::alone);
         let ranks = StepperRanks {
+            gatherer: settings.shard.map(|shard| Gatherer {
+                shards: charge(Account::Host, || Shards::new(shard, &model)),
+                replicas: replicas.clone(),
+                device: layout.first().plain(),
+                executes,
+            }),
             peers: replicas.peers().filter(|_| settings.shares_statistics),
             replicas,
             all_reduce_seconds: None,
@@ -139,7 +151,8 @@ impl Stepper {
         Self {
             model,
             optimizer: Optimizer::new(&settings.optimizer, settings.policy.kernels)
-                .offloading(settings.offload.optimizer),
+                .offloading(settings.offload.optimizer)
+                .of_shards(ranks.gatherer.as_ref().map(|gatherer| gatherer.shards.clone())),
             loss_scale: (settings.policy.precision == Precision::Fp16).then(LossScale::default),
             average: average.map(WeightAverage::new),
             carried: settings.is_continuous.then(Carried::new),
@@ -189,9 +202,10 @@ impl Stepper {
         &self.layout
     }
 
-    /// Copies restored parameters into the memory of their devices.
+    /// Copies restored parameters into the memory of their devices. If parameters are sharded, this rank keeps its shards.
     pub fn place_model(&mut self) {
         self.model = self.layout.placed(std::mem::take(&mut self.model));
+        self.shard_parameters();
     }
 
     /// Sets the carried state, and copies it into the memory of the devices. Does nothing unless batches are
@@ -309,6 +323,7 @@ impl Stepper {
             charge(Account::Host, || micro_batches.iter().map(|piece| piece.size).collect());
         let weights: Vec<f64> =
             charge(Account::Host, || micro_batches.iter().map(|piece| task.weight(piece)).collect());
+        let sizes = self.ranks.with_idle_micro_batches(sizes)?;
         let peers = self.ranks.peers.clone();
         let context = StepContext {
             weight,
@@ -318,7 +333,8 @@ impl Stepper {
         let releases = releases(self, lr);
         let ranks = &self.ranks;
         let mut reduction = ranks.replicas.reduce().then(|| {
-            Reduction::new(ranks.replicas.clone(), self.buckets[0].clone(), self.layout.first().plain())
+            let (replicas, buckets) = (ranks.replicas.clone(), self.buckets[0].clone());
+            Reduction::new(replicas, ranks.shards_of_gradients(), buckets, self.layout.first().plain())
                 .releasing(self.settings.releases)
         });
         let run = StepRun {
@@ -326,6 +342,7 @@ impl Stepper {
             segments: &self.segments,
             buckets: &self.buckets,
             releases,
+            weights: self.weights(),
             micro_batches: &micro_batches,
             undo: self.settings.undo,
             carried: self.carried.as_ref(),
@@ -375,7 +392,8 @@ impl Stepper {
             if let Some(reduction) = reduction {
                 let sums = gradients.pop().unwrap_or_default();
                 let watch = self.watch.as_deref_mut();
-                let (sums, times) = reduced(&mut self.model, reduction, sums, releases.first_mut(), watch)?;
+                let (model, buckets) = (&mut self.model, &self.buckets[0]);
+                let (sums, times) = reduced(model, buckets, reduction, sums, releases.first_mut(), watch)?;
                 self.ranks.count(times);
                 gradients.push(sums);
                 // A rank without samples has no loss.
@@ -384,7 +402,7 @@ impl Stepper {
             }
             Ok(trace)
         });
-        take_back(self, releases);
+        let reduced = reduced.and_then(|trace| self.take_back(releases).map(|()| trace));
         // If a device failed, its gradients are freed before the step is undone.
         let finished = reduced.and_then(|trace| {
             let _phase = phase(Phase::Step);
@@ -402,6 +420,28 @@ impl Stepper {
             self.tell_step_end();
         }
         finished
+    }
+
+    /// Takes the state of the optimizer back, and the squares of the released gradients. Parameters that are underway arrive.
+    fn take_back(&mut self, releases: impl IntoIterator<Item = Release>) -> Result<(), EngineError> {
+        for mut release in releases {
+            let ended = release.end(&mut self.model);
+            let Release { optimizer, squares, .. } = release;
+            self.optimizer.join(optimizer);
+            if let Some(squares) = squares {
+                self.norms.add(self.ranks.sums().map_or(Ok(squares), |sums| sums.of(squares))?);
+            }
+            ended?;
+        }
+        Ok(())
+    }
+
+    /// What gathers parameters in a step, if they are sharded.
+    fn weights(&self) -> Option<Weights> {
+        let gatherer = self.ranks.gatherer.as_ref().filter(|it| it.shards.has(Shard::Parameters))?;
+        let weights =
+            || Weights::new(gatherer.clone(), self.segments[0].stages_of_each().collect(), &self.model);
+        Some(charge(Account::Host, weights))
     }
 
     fn tell_step_end(&mut self) {
@@ -438,6 +478,7 @@ impl Stepper {
             segments: &self.segments[0],
             buckets: &self.buckets[0],
             release: releases.pop(),
+            weights: self.weights(),
             transport,
             context: StepContext {
                 // No weight is known before there is data. What counts is whether the micro-batch is the whole batch.
@@ -449,7 +490,8 @@ impl Stepper {
             carried: self.carried.clone(),
         };
         let mut reduction = self.settings.bucket_bytes.map(|_| {
-            Reduction::recorded(self.ranks.replicas.clone(), self.buckets[0].clone(), plain.clone())
+            let (replicas, buckets) = (self.ranks.replicas.clone(), self.buckets[0].clone());
+            Reduction::recorded(replicas, self.ranks.shards_of_gradients(), buckets, plain.clone())
                 .releasing(self.settings.releases)
         });
         let part = ModelPart::new(setup, self.watch.as_deref_mut(), reduction.as_mut());
@@ -458,9 +500,11 @@ impl Stepper {
         spans?;
         if let Some(reduction) = reduction {
             let watch = self.watch.as_deref_mut();
-            (gradients, _) = reduced(&mut self.model, reduction, gradients, release.as_mut(), watch)?;
+            let buckets = &self.buckets[0];
+            (gradients, _) =
+                reduced(&mut self.model, buckets, reduction, gradients, release.as_mut(), watch)?;
         }
-        take_back(self, release);
+        self.take_back(release)?;
         if has_optimizer {
             let left = carried_of_all(left, samples, &plain);
             let _phase = phase(Phase::Step);
@@ -477,7 +521,7 @@ impl Stepper {
 
 /// What releases gradients, for each slot in order; empty unless they are released.
 fn releases(stepper: &mut Stepper, lr: f64) -> Vec<Release> {
-    let Stepper { settings, buckets, optimizer, executes, gradient_hook, norms, .. } = stepper;
+    let Stepper { settings, buckets, optimizer, executes, gradient_hook, norms, ranks, .. } = stepper;
     if !settings.releases {
         return Vec::new();
     }
@@ -487,18 +531,15 @@ fn releases(stepper: &mut Stepper, lr: f64) -> Vec<Release> {
         let of_slot = |buckets: &Arc<[Bucket]>| {
             let own: HashSet<_> = buckets.iter().flatten().map(|(name, _)| name.as_str()).collect();
             let optimizer = optimizer.split_off(|name| own.contains(name));
-            Release { optimizer, squares: norms.squares(), rules: rules.clone() }
+            let (squares, rules) = (norms.squares(), rules.clone());
+            let sharded = ranks
+                .gatherer
+                .is_some()
+                .then(|| ShardedRelease { sums: ranks.sums(), step: ranks.shard_step() });
+            Release { optimizer, squares, rules, sharded }
         };
         buckets.iter().map(of_slot).collect()
     })
-}
-
-/// Takes the state of the optimizer back, and the squares of the released gradients.
-fn take_back(stepper: &mut Stepper, releases: impl IntoIterator<Item = Release>) {
-    for Release { optimizer, squares, .. } in releases {
-        stepper.optimizer.join(optimizer);
-        squares.into_iter().for_each(|squares| stepper.norms.add(squares));
-    }
 }
 
 /// The carried state of all samples of a step: what the recorded micro-batches left, and blanks for the samples of
@@ -519,6 +560,38 @@ fn carried_of_all(mut left: Vec<Carried>, samples: usize, device: &Device) -> Ca
 }
 
 impl StepperRanks {
+    /// The shards of the gradients, if they are sharded.
+    fn shards_of_gradients(&self) -> Option<Shards> {
+        let gatherer = self.gatherer.as_ref().filter(|it| it.shards.has(Shard::Gradients))?;
+        Some(charge(Account::Host, || gatherer.shards.clone()))
+    }
+
+    /// Sums over ranks of what each knows of its shards of the gradients; `None` if every rank has whole gradients.
+    pub(super) fn sums(&self) -> Option<ShardSums> {
+        let gatherer = self.gatherer.as_ref().filter(|it| it.shards.has(Shard::Gradients))?;
+        Some(ShardSums { replicas: self.replicas.clone(), executes: gatherer.executes })
+    }
+
+    /// Steps shards of whole parameters; `None` if no state is sharded, or if parameters are too.
+    pub(super) fn shard_step(&self) -> Option<ShardStep> {
+        let gatherer = self.gatherer.as_ref().filter(|it| !it.shards.has(Shard::Parameters))?;
+        Some(ShardStep::new(gatherer.clone()))
+    }
+
+    /// The sizes of the micro-batches with a 0 for each that another rank has and this one has not, where ranks meet in every
+    /// micro-batch.
+    fn with_idle_micro_batches(&self, mut sizes: Vec<usize>) -> Result<Vec<usize>, EngineError> {
+        if self.shards_of_gradients().is_none() {
+            return Ok(sizes);
+        }
+        let mut counts = vec![0.0; self.replicas.world_size()];
+        counts[self.replicas.rank()] = sizes.len() as f64;
+        let most = self.replicas.sum(&counts)?.into_iter().fold(0.0, f64::max);
+        // A count of a few micro-batches is exact.
+        charge(Account::Host, || sizes.resize(most as usize, 0));
+        Ok(sizes)
+    }
+
     /// Counts the times of an all-reduce.
     fn count(&mut self, times: Times) {
         if let Some(times) = times {
@@ -531,13 +604,17 @@ impl StepperRanks {
 /// Finishes an all-reduce. The sums are released, or returned.
 fn reduced(
     model: &mut Stages,
+    buckets: &[Bucket],
     reduction: Reduction,
     sums: Named<AnyTensor>,
     release: Option<&mut Release>,
     mut watch: Option<&mut (dyn Watch + 'static)>,
 ) -> Result<(Named<AnyTensor>, Times), EngineError> {
     let Some(release) = release else { return reduction.finish(sums, None) };
-    reduction.finish(sums, Some(&mut |sums| release.step(model, sums, watch.as_deref_mut())))
+    reduction.finish(
+        sums,
+        Some(&mut |index, sums| release.step(model, &buckets[index], sums, watch.as_deref_mut())),
+    )
 }
 
 impl std::fmt::Debug for Stepper {

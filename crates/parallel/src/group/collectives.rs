@@ -1,6 +1,6 @@
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use super::{Exchange, GroupError, Pending};
+use super::{Exchange, Gathered, GroupError, Pending};
 
 /// One rank's end of a group.
 ///
@@ -21,6 +21,16 @@ pub trait Group: fmt::Debug + Send + Sync {
     /// pending; ranks match them by the order of starting.
     fn start_all_reduce(&self, values: Vec<f32>) -> Pending;
 
+    /// Starts to sum `values` over all ranks and returns at once. Each rank receives the sums of its own share: rank r those from
+    /// `ends[r - 1]` to `ends[r]`, in the memory of the values. All ranks give equally many values, and the same `ends`, one for each rank in order.
+    ///
+    /// # Panics
+    /// Panics if `ends` are not one for each rank in ascending order, or the last is not the number of values.
+    fn start_reduce_scatter(&self, values: Vec<f32>, ends: &[usize]) -> Pending;
+
+    /// Starts to give the `values` of every rank to all ranks and returns at once. Their numbers may differ.
+    fn start_all_gather(&self, values: Vec<f32>) -> Pending<Gathered>;
+
     /// The primitive of the other collectives: every rank gives bytes and gets the bytes of all, in the order of ranks.
     /// It takes no memory beyond the bytes given and received.
     ///
@@ -37,7 +47,7 @@ pub trait Group: fmt::Debug + Send + Sync {
     /// # Errors
     /// See [`GroupError`].
     fn all_reduce(&self, values: Vec<f32>) -> Result<Vec<f32>, GroupError> {
-        self.start_all_reduce(values).wait().map(|reduced| reduced.values)
+        self.start_all_reduce(values).wait().map(|sums| sums.values)
     }
 
     /// The sum of a few `values` over all ranks, such as losses and counts. Each rank receives the values of all.
@@ -88,6 +98,13 @@ pub trait Group: fmt::Debug + Send + Sync {
     }
 }
 
+/// # Panics
+/// Panics if `ends` are not those of a reduce-scatter of `length` values.
+pub(super) fn check_ends(ends: &[usize], world_size: usize, length: usize) {
+    let fits = ends.len() == world_size && ends.is_sorted() && ends.last() == Some(&length);
+    assert!(fits, "the shares of {world_size} ranks end at {ends:?} of {length} values");
+}
+
 /// A group of one rank: sums are the values themselves.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Alone;
@@ -105,6 +122,15 @@ impl Group for Alone {
         Pending::ready(values)
     }
 
+    fn start_reduce_scatter(&self, values: Vec<f32>, ends: &[usize]) -> Pending {
+        check_ends(ends, 1, values.len());
+        Pending::ready(values)
+    }
+
+    fn start_all_gather(&self, values: Vec<f32>) -> Pending<Gathered> {
+        Pending::ready(Arc::new([values]))
+    }
+
     fn exchange(&self, _: Exchange, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>, GroupError> {
         Ok(vec![bytes])
     }
@@ -119,6 +145,8 @@ mod tests {
     #[test]
     fn one_rank_gets_back_what_it_gives() -> Result<(), GroupError> {
         assert_eq!(Alone.all_reduce(vec![1.5, -0.0])?, [1.5, -0.0]);
+        assert_eq!(Alone.start_reduce_scatter(vec![1.5, -0.0], &[2]).wait()?.values, [1.5, -0.0]);
+        assert_eq!(*Alone.start_all_gather(vec![2.0]).wait()?.values, [vec![2.0]]);
         assert_eq!(Alone.all_reduce_f64(&[2.5])?, [2.5]);
         assert_eq!(Alone.all_gather(vec![1, 2])?, [[1, 2]]);
         assert_eq!(Alone.broadcast(0, vec![3])?, [3]);

@@ -8,6 +8,13 @@ pub enum Operation {
         /// The number of values.
         length: usize,
     },
+    /// A sum of `f32` values, of which each rank receives its own share.
+    ReduceScatter {
+        /// The number of values that each rank gives.
+        length: usize,
+    },
+    /// Every rank gets the `f32` values of all.
+    GatherValues,
     /// A collective made of bytes.
     Exchange(Exchange),
 }
@@ -35,6 +42,8 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AllReduce { length } => write!(f, "an all-reduce of {length} values"),
+            Self::ReduceScatter { length } => write!(f, "a reduce-scatter of {length} values"),
+            Self::GatherValues => f.write_str("an all-gather of values"),
             Self::Exchange(Exchange::AllReduce { length }) => {
                 write!(f, "an all-reduce of {length} f64 values")
             }

@@ -21,7 +21,7 @@
 //!             let gradient = vec![group.rank() as f32 + 1.0; 4];
 //!             let pending = group.start_all_reduce(gradient);
 //!             // … continue backward …
-//!             pending.wait().map(|reduced| reduced.values)
+//!             pending.wait().map(|sums| sums.values)
 //!         })
 //!     })
 //!     .collect();
@@ -48,5 +48,5 @@ pub use error::{Exchange, GroupError, Member, Operation};
 pub use launch::launched_world_size;
 #[cfg(feature = "mpi")]
 pub use mpi::{MpiGroup, mpi_group};
-pub use pending::{Pending, Reduced};
+pub use pending::{Arrived, Gathered, Pending};
 pub use threads::{ThreadGroup, threads};

@@ -10,9 +10,10 @@ use std::{
 };
 
 use super::{
-    Exchange, Group, GroupError, Member, Operation, Pending,
-    pending::{Answer, Summed},
-    sum::sum_by_threads,
+    Exchange, Gathered, Group, GroupError, Member, Operation, Pending,
+    collectives::check_ends,
+    pending::{Answer, Moved},
+    sum::{scatter_by_threads, sum_by_threads},
 };
 
 /// A rank that is a thread of this process. Made by [`threads`].
@@ -86,6 +87,9 @@ struct Contribution {
 #[derive(Debug)]
 enum Payload {
     Values(Vec<f32>, Answer),
+    /// The values, where the share of each rank ends, and the sender for the own share.
+    Scattered(Vec<f32>, Arc<[usize]>, Answer),
+    Gathered(Vec<f32>, Answer<Gathered>),
     Bytes(Vec<u8>, Sender<Result<Vec<Vec<u8>>, GroupError>>),
 }
 
@@ -93,7 +97,8 @@ impl Contribution {
     /// The rank may have stopped waiting; then the error is dropped.
     fn fail(self, error: GroupError) {
         match self.payload {
-            Payload::Values(_, answer) => _ = answer.send(Err(error)),
+            Payload::Values(_, answer) | Payload::Scattered(_, _, answer) => _ = answer.send(Err(error)),
+            Payload::Gathered(_, answer) => _ = answer.send(Err(error)),
             Payload::Bytes(_, answer) => _ = answer.send(Err(error)),
         }
     }
@@ -197,26 +202,68 @@ impl SharedGroup {
             round.given.into_iter().flatten().for_each(|given| given.fail(error.clone()));
             return state.fail(error);
         }
-        let met = Instant::now();
-        let (mut parts, mut sums_to, mut bytes, mut bytes_to) = (vec![], vec![], vec![], vec![]);
-        for given in round.given.into_iter().flatten() {
-            match given.payload {
-                Payload::Values(values, answer) => {
-                    parts.push(values);
-                    sums_to.push(answer);
-                }
-                Payload::Bytes(given, answer) => {
-                    bytes.push(given);
-                    bytes_to.push(answer);
-                }
+        let mut given = Given::default();
+        round.given.into_iter().flatten().for_each(|rank| given.take(rank.payload));
+        given.answer(Instant::now());
+    }
+}
+
+/// The payloads of all ranks, in the order of ranks. All are of one kind.
+#[derive(Default)]
+struct Given {
+    values: Vec<Vec<f32>>,
+    bytes: Vec<Vec<u8>>,
+    /// Where the share of each rank ends, in a reduce-scatter.
+    ends: Option<Arc<[usize]>>,
+    sums_to: Vec<Answer>,
+    gathered_to: Vec<Answer<Gathered>>,
+    bytes_to: Vec<Sender<Result<Vec<Vec<u8>>, GroupError>>>,
+}
+
+impl Given {
+    fn take(&mut self, payload: Payload) {
+        match payload {
+            Payload::Values(values, answer) => {
+                self.values.push(values);
+                self.sums_to.push(answer);
+            }
+            Payload::Scattered(values, ends, answer) => {
+                self.values.push(values);
+                self.ends = Some(ends);
+                self.sums_to.push(answer);
+            }
+            Payload::Gathered(values, answer) => {
+                self.values.push(values);
+                self.gathered_to.push(answer);
+            }
+            Payload::Bytes(bytes, answer) => {
+                self.bytes.push(bytes);
+                self.bytes_to.push(answer);
             }
         }
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads = parts.len().min(cores);
-        sum_by_threads(&mut parts, threads);
+    }
+
+    /// Answers ranks that `met` then.
+    fn answer(self, met: Instant) {
+        let Self { values: mut parts, bytes, ends, sums_to, gathered_to, mut bytes_to } = self;
+        if !sums_to.is_empty() {
+            let cores = thread::available_parallelism().map_or(1, usize::from);
+            let threads = parts.len().min(cores);
+            match &ends {
+                Some(ends) => scatter_by_threads(&mut parts, ends, threads),
+                None => sum_by_threads(&mut parts, threads),
+            }
+        }
         let finished = Instant::now();
-        for (values, answer) in parts.into_iter().zip(sums_to) {
-            _ = answer.send(Ok(Summed { values, met, finished }));
+        if gathered_to.is_empty() {
+            for (values, answer) in parts.into_iter().zip(sums_to) {
+                _ = answer.send(Ok(Moved { values, met, finished }));
+            }
+        } else {
+            let values: Gathered = parts.into();
+            for answer in gathered_to {
+                _ = answer.send(Ok(Moved { values: values.clone(), met, finished }));
+            }
         }
         if let Some(last) = bytes_to.pop() {
             bytes_to.into_iter().for_each(|answer| _ = answer.send(Ok(bytes.clone())));
@@ -254,6 +301,20 @@ impl Group for ThreadGroup {
     fn start_all_reduce(&self, values: Vec<f32>) -> Pending {
         let (answer, pending) = Pending::new();
         self.give(Operation::AllReduce { length: values.len() }, Payload::Values(values, answer));
+        pending
+    }
+
+    fn start_reduce_scatter(&self, values: Vec<f32>, ends: &[usize]) -> Pending {
+        check_ends(ends, self.world_size(), values.len());
+        let (answer, pending) = Pending::new();
+        let operation = Operation::ReduceScatter { length: values.len() };
+        self.give(operation, Payload::Scattered(values, ends.into(), answer));
+        pending
+    }
+
+    fn start_all_gather(&self, values: Vec<f32>) -> Pending<Gathered> {
+        let (answer, pending) = Pending::new();
+        self.give(Operation::GatherValues, Payload::Gathered(values, answer));
         pending
     }
 
@@ -340,6 +401,38 @@ mod tests {
                 prop_assert_eq!(&of_rank, &expected);
             }
         }
+    }
+
+    #[test]
+    fn a_reduce_scatter_gives_each_rank_its_share_of_the_sums() {
+        let shares = results(3, |group| {
+            let given = values(group.rank(), 5000);
+            group.start_reduce_scatter(given, &[2000, 2001, 5000]).wait().unwrap().values
+        });
+        let expected = sums(3, 5000);
+        for (share, range) in shares.iter().zip([0..2000, 2000..2001, 2001..5000]) {
+            assert_eq!(bits(share), expected[range]);
+        }
+    }
+
+    #[test]
+    fn an_all_gather_gives_the_values_of_all_once() {
+        let gathered = results(3, |group| {
+            let given = values(group.rank(), 10 * group.rank());
+            group.start_all_gather(given).wait().unwrap().values
+        });
+        let expected: Vec<_> = (0..3).map(|rank| values(rank, 10 * rank)).collect();
+        for of_rank in &gathered {
+            assert_eq!(**of_rank, expected);
+            assert!(std::sync::Arc::ptr_eq(of_rank, &gathered[0]), "ranks share the values");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the shares of 1 ranks end at [1] of 2 values")]
+    fn shares_must_cover_the_values() {
+        let groups = threads(1, None).unwrap();
+        drop(groups[0].start_reduce_scatter(vec![1.0; 2], &[1]));
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(crate) fn header(operation: Operation, bytes: usize) -> Header {
         Operation::Exchange(Exchange::AllGather) => (2, 0),
         Operation::Exchange(Exchange::Broadcast { root }) => (3, root),
         Operation::Exchange(Exchange::Barrier) => (4, 0),
+        Operation::ReduceScatter { length } => (5, length),
+        Operation::GatherValues => (6, 0),
     };
     [code, detail as u64, bytes as u64]
 }
@@ -26,6 +28,8 @@ pub(crate) fn operation([code, detail, _]: Header) -> Operation {
         1 => Operation::Exchange(Exchange::AllReduce { length: detail }),
         2 => Operation::Exchange(Exchange::AllGather),
         3 => Operation::Exchange(Exchange::Broadcast { root: detail }),
+        5 => Operation::ReduceScatter { length: detail },
+        6 => Operation::GatherValues,
         _ => Operation::Exchange(Exchange::Barrier),
     }
 }
@@ -124,6 +128,8 @@ mod tests {
             Operation::Exchange(Exchange::AllGather),
             Operation::Exchange(Exchange::Broadcast { root: 2 }),
             Operation::Exchange(Exchange::Barrier),
+            Operation::ReduceScatter { length: 5 },
+            Operation::GatherValues,
         ] {
             assert_eq!(operation(header(asked, 7)), asked);
         }

@@ -167,7 +167,8 @@ impl Rehearsed {
         observer: &mut dyn Observer,
     ) -> Result<TimedStep, TrainError> {
         let lr = driver.next_lr();
-        let rank_command = if is_last { RankCommand::LastBatch } else { RankCommand::Step(lr.into()) };
+        let rank_command =
+            if is_last { RankCommand::LastBatch } else { RankCommand::Step { lr: lr.into(), norms: false } };
         let done = TimedStep::end(driver.step_at(lr, batch, rank_command)?)?;
         self.steps += 1;
         let seen = PoolReading::of(&session.device);

@@ -78,7 +78,9 @@ pub(crate) fn off_device<T>(session: &Session, make: impl FnOnce() -> T) -> T {
 pub fn new_stepper(session: &Session) -> Result<(Stepper, Option<LoadedWeights>), TrainError> {
     let _phase = phase(Phase::Init);
     let (model, weights) = off_device(session, || initial_model(session))?;
-    Ok((stepper_of(session, model)?, weights))
+    let mut stepper = stepper_of(session, model)?;
+    stepper.shard_parameters();
+    Ok((stepper, weights))
 }
 
 /// Makes a stepper whose model is about to be restored: initialised, without `model.weights`.

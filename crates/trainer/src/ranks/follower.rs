@@ -72,12 +72,20 @@ impl<'a> Follower<'a> {
         let replicas = &self.session.replicas;
         loop {
             let command = next_command(replicas)?;
-            let is_saving = matches!(command, RankCommand::Losses | RankCommand::Carried | RankCommand::Wait);
+            let is_saving = matches!(
+                command,
+                RankCommand::Losses | RankCommand::Carried | RankCommand::State | RankCommand::Wait
+            );
             if let Some(shortage) = self.shortage.take_if(|_| !is_saving) {
                 return Err(shortage);
             }
             match command {
-                RankCommand::Step(lr) => self.step(lr)?,
+                RankCommand::Step { lr, norms } => {
+                    let stepper = &mut self.driver.stepper;
+                    // Elsewhere each rank knows the norms by itself, and rank 0 alone shows them.
+                    stepper.measure_norms(norms && stepper.is_sharded());
+                    self.step(lr)?
+                }
                 RankCommand::LastBatch => {
                     let lr = self.driver.next_lr();
                     last_batch(self.session)?.map_or(Ok(()), |batch| self.train(batch, lr.into()))?
@@ -92,6 +100,7 @@ impl<'a> Follower<'a> {
                         replicas.gather_carried(carried)?;
                     }
                 }
+                RankCommand::State => drop(charge(Account::Host, || self.driver.stepper.state())?),
                 RankCommand::Check => replicas.check(&self.driver.stepper.model, self.progress.step)?,
                 RankCommand::Wait => {}
                 RankCommand::End => return Ok(()),
@@ -115,7 +124,7 @@ impl<'a> Follower<'a> {
     /// Trains on a batch with the learning rate of rank 0.
     fn train(&mut self, batch: Batch, lr: StepLr) -> Result<(), TrainError> {
         let DrivenStep { number, lr, outcome, .. } =
-            self.driver.step_at(lr.get(), batch, RankCommand::Step(lr))?;
+            self.driver.step_at(lr.get(), batch, RankCommand::Step { lr, norms: false })?;
         self.losses.add(number, lr, outcome);
         let layout = self.driver.stepper.layout();
         self.shortage = layout.check_after(self.log.step + 1).err().map(TrainError::from);

@@ -14,8 +14,13 @@ use crate::TrainError;
 /// The next action of all ranks, sent by rank 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RankCommand {
-    /// Train on the next batch.
-    Step(StepLr),
+    /// Train on the next batch. Where ranks hold shards, they sum norms together.
+    Step {
+        /// The learning rate.
+        lr: StepLr,
+        /// Whether to measure the norms of the step.
+        norms: bool,
+    },
     /// Train on the last batch of an epoch, for a rehearsal.
     LastBatch,
     /// Sum the losses of the steps since the last reading.
@@ -24,6 +29,8 @@ pub(crate) enum RankCommand {
     Evaluate(usize),
     /// Send the carried state to rank 0.
     Carried,
+    /// Send the shards of the state to rank 0.
+    State,
     /// Compare the parameters.
     Check,
     /// Nothing. Rank 0 continues when all ranks have received the command.
@@ -116,7 +123,8 @@ mod tests {
 
     #[test]
     fn commands_survive_encoding() {
-        let plain = [Step(0.1.into()), LastBatch, Losses, Carried, Check, Wait, End];
+        let step = |norms| Step { lr: 0.1.into(), norms };
+        let plain = [step(false), step(true), LastBatch, Losses, Carried, State, Check, Wait, End];
         for command in plain.into_iter().chain([Evaluate(0), Evaluate(2), Evaluate(usize::MAX)]) {
             assert_eq!(RankCommand::from_bytes(&command.bytes()), Some(command));
         }

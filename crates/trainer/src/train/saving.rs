@@ -4,10 +4,7 @@ use oomph_core::{Phase, phase};
 use oomph_memory::{Account, charge};
 use oomph_model::{Carried, Named};
 
-use oomph_engine::{
-    HostTensor, device_failure, exhausted,
-    record::{carried_record, model_record},
-};
+use oomph_engine::{HostTensor, device_failure, exhausted, record::carried_record, step::StepperState};
 use oomph_runs::{
     Event, Saved,
     state::{About, AverageState, SavedCheckpoint, TrainState},
@@ -74,19 +71,18 @@ impl Training<'_> {
     /// # Errors
     /// [`TrainError::NonFiniteState`] where the last step had a finite loss, but made a value that is not finite.
     fn state(&self) -> Result<TrainState, TrainError> {
-        let model = model_record(&self.driver.stepper.model)?;
+        if self.driver.stepper.is_sharded() {
+            command(&self.session.replicas, RankCommand::State)?;
+        }
+        let StepperState { model, optimizer, average } = self.driver.stepper.state()?;
         self.check_finite("the parameter", &model)?;
-        let optimizer = self.driver.stepper.optimizer.record()?;
         self.check_finite("the optimizer state", &optimizer.tensors)?;
         let broken = optimizer.packed.iter().find(|(_, packed)| !packed.is_finite());
         broken.map_or(Ok(()), |(name, _)| Err(non_finite(self, "the optimizer state", name)))?;
         let carried = carried_record(&self.carried()?)?;
         self.check_finite("the carried state", &carried)?;
         let (progress, loss_scale) = (self.progress.clone(), self.driver.stepper.loss_scale);
-        let average = self.driver.stepper.average.as_ref();
-        let average = average.and_then(|average| Some((average.model()?, average.updates())));
         let average = average.map(|(model, updates)| -> Result<_, TrainError> {
-            let model = model_record(model)?;
             self.check_finite("the average of the parameter", &model)?;
             Ok(AverageState { model, updates })
         });

@@ -178,8 +178,8 @@ fn started(training: &Training<'_>, checkpoint: Option<&Checkpoint>) -> Started 
     Started {
         run_dir: training.log.run.path().to_owned(),
         model: session.architecture.name().to_owned(),
-        parameters: training.driver.stepper.model.trainable_elements(),
-        frozen_parameters: training.driver.stepper.model.frozen_elements(),
+        parameters: training.driver.stepper.trainable_elements(),
+        frozen_parameters: training.driver.stepper.frozen_elements(),
         weights: session.weights.clone().filter(|_| checkpoint.is_none()),
         source: session.source_name(),
         sample: format!("{}, {}", spec.input, spec.target),

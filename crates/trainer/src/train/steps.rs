@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use oomph_config::{Config, Interval, Sharing};
+use oomph_config::{Config, Interval, Shard, Sharing};
 use oomph_data::{Batch, SampleError};
 use oomph_engine::session::steps;
 use oomph_memory::{Account, charge};
@@ -77,10 +77,11 @@ impl Training<'_> {
         let mut next = self.progress.clone();
         next.count_step();
         self.take_histograms_next(&next);
-        self.driver.stepper.measure_norms(is_logged(&self.session.config, &next, steps));
+        let norms = is_logged(&self.session.config, &next, steps);
+        self.driver.stepper.measure_norms(norms);
         let lr = self.caller.lr(self.progress.step, self.driver.next_lr())?;
         let DrivenStep { number, outcome, .. } =
-            self.driver.step_at(lr, batch, RankCommand::Step(lr.into()))?;
+            self.driver.step_at(lr, batch, RankCommand::Step { lr: lr.into(), norms })?;
         let samples = outcome.samples;
         self.clock.stopwatch.count(samples);
         self.losses.add(number, lr, outcome);
@@ -133,7 +134,12 @@ impl Training<'_> {
     fn check_replicas(&self) -> Result<(), TrainError> {
         let replicas = &self.session.replicas;
         match &self.session.config.device.sharing {
-            Sharing::Ddp(ddp) if !replicas.is_alone() && self.progress.ends(ddp.check_every) => {
+            // No two ranks have the same shards.
+            Sharing::Ddp(ddp)
+                if !replicas.is_alone()
+                    && ddp.shard < Shard::Parameters
+                    && self.progress.ends(ddp.check_every) =>
+            {
                 command(replicas, RankCommand::Check)?;
                 Ok(replicas.check(&self.driver.stepper.model, self.progress.step)?)
             }

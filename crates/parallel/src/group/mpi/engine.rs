@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    ops::Range,
     sync::mpsc::{Receiver, Sender},
     thread,
     time::{Duration, Instant},
@@ -21,8 +22,8 @@ use super::{
     shares::{cut, share},
 };
 use crate::group::{
-    Exchange, GroupError, Operation,
-    pending::{Answer, Summed},
+    Exchange, Gathered, GroupError, Operation,
+    pending::{Answer, Moved},
     sum::sum,
     wire::{Farewell, Header, Hosts, header, operation},
 };
@@ -31,6 +32,9 @@ use crate::group::{
 #[derive(Debug)]
 pub(super) enum Command {
     Reduce(Vec<f32>, Answer),
+    /// The values, and where the share of each rank ends.
+    ReduceScatter(Vec<f32>, Box<[usize]>, Answer),
+    Gather(Vec<f32>, Answer<Gathered>),
     Exchange(Exchange, Vec<u8>, GatheredTo),
     /// Tells the other ranks why this rank aborts, then answers the sender.
     Abort(String, Sender<()>),
@@ -172,6 +176,7 @@ impl Collective {
 
 enum Asking {
     Sums(Answer),
+    Values(Answer<Gathered>),
     Bytes(GatheredTo),
 }
 
@@ -201,6 +206,20 @@ impl Engine {
                     let summed = self.all_reduce(values);
                     if let Some(Asking::Sums(answer)) = self.asking.take() {
                         _ = answer.send(Ok(summed));
+                    }
+                }
+                Command::ReduceScatter(values, ends, answer) => {
+                    self.asking = Some(Asking::Sums(answer));
+                    let summed = self.reduce_scatter(values, &ends);
+                    if let Some(Asking::Sums(answer)) = self.asking.take() {
+                        _ = answer.send(Ok(summed));
+                    }
+                }
+                Command::Gather(values, answer) => {
+                    self.asking = Some(Asking::Values(answer));
+                    let gathered = self.gather(values);
+                    if let Some(Asking::Values(answer)) = self.asking.take() {
+                        _ = answer.send(Ok(gathered));
                     }
                 }
                 Command::Exchange(what, bytes, answer) => {
@@ -250,13 +269,61 @@ impl Engine {
     }
 
     /// Each rank receives its share of the values from all ranks, sums it and sends the sums to all.
-    fn all_reduce(&mut self, mut values: Vec<f32>) -> Summed {
+    fn all_reduce(&mut self, mut values: Vec<f32>) -> Moved {
         self.meet(Operation::AllReduce { length: values.len() }, 0);
         let met = Instant::now();
         for round in values.chunks_mut(ROUND) {
             self.reduce_round(round);
         }
-        Summed { values, met, finished: Instant::now() }
+        Moved { values, met, finished: Instant::now() }
+    }
+
+    /// Each rank receives its share of the values from all ranks and sums it.
+    fn reduce_scatter(&mut self, mut values: Vec<f32>, ends: &[usize]) -> Moved {
+        self.meet(Operation::ReduceScatter { length: values.len() }, 0);
+        let met = Instant::now();
+        let share = |rank: usize| rank.checked_sub(1).map_or(0, |before| ends[before])..ends[rank];
+        let longest = (0..ends.len()).map(|rank| share(rank).len()).max().unwrap_or(0);
+        let step = (ROUND / ends.len()).max(1);
+        for begin in (0..longest).step_by(step) {
+            self.scatter_round(&mut values, |rank| {
+                let Range { start, end } = share(rank);
+                end.min(start + begin)..end.min(start + begin + step)
+            });
+        }
+        let own = share(self.rank);
+        values.copy_within(own.clone(), 0);
+        values.truncate(own.len());
+        Moved { values, met, finished: Instant::now() }
+    }
+
+    /// Sums the piece of this rank into its own values.
+    fn scatter_round(&mut self, values: &mut [f32], piece: impl Fn(usize) -> Range<usize>) {
+        let own = piece(self.rank);
+        let others = self.hosts.0.len() - 1;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(scratch.len().max(own.len() * others), 0.0);
+        let slices = || vec![own.len(); others];
+        let outgoing: Vec<_> = self.peers().map(|peer| (peer, &values[piece(peer)])).collect();
+        let incoming = self.peers().zip(cut(&mut scratch, slices())).collect();
+        self.transfer(VALUES, &outgoing, incoming);
+        let mut parts = cut(&mut scratch, slices());
+        parts.insert(self.rank, &mut values[own]);
+        sum(&mut parts, self.rank..self.rank + 1);
+        self.scratch = scratch;
+    }
+
+    fn gather(&mut self, values: Vec<f32>) -> Moved<Gathered> {
+        let headers = self.meet(Operation::GatherValues, values.len());
+        let met = Instant::now();
+        let lengths = headers.iter().map(|[.., length]| *length as usize);
+        let mut gathered: Vec<_> = lengths.map(|length| vec![0.0; length]).collect();
+        let outgoing: Vec<_> = self.peers().map(|peer| (peer, &values[..])).collect();
+        let incoming = gathered.iter_mut().map(Vec::as_mut_slice).enumerate();
+        let incoming = incoming.filter(|(peer, _)| *peer != self.rank).collect();
+        self.transfer(VALUES, &outgoing, incoming);
+        gathered[self.rank] = values;
+        Moved { values: gathered.into(), met, finished: Instant::now() }
     }
 
     fn reduce_round(&mut self, values: &mut [f32]) {
@@ -456,6 +523,7 @@ impl Engine {
     fn answer_all(&mut self, error: &GroupError) -> ! {
         match self.asking.take() {
             Some(Asking::Sums(answer)) => _ = answer.send(Err(error.clone())),
+            Some(Asking::Values(answer)) => _ = answer.send(Err(error.clone())),
             Some(Asking::Bytes(answer)) => _ = answer.send(Err(error.clone())),
             None => {}
         }
@@ -467,7 +535,10 @@ impl Engine {
         }
         loop {
             match self.backlog.pop_front().map_or_else(|| self.commands.recv(), Ok) {
-                Ok(Command::Reduce(_, answer)) => _ = answer.send(Err(error.clone())),
+                Ok(Command::Reduce(_, answer) | Command::ReduceScatter(_, _, answer)) => {
+                    _ = answer.send(Err(error.clone()));
+                }
+                Ok(Command::Gather(_, answer)) => _ = answer.send(Err(error.clone())),
                 Ok(Command::Exchange(_, _, answer)) => _ = answer.send(Err(error.clone())),
                 Ok(Command::Abort(_, told)) => _ = told.send(()),
                 Ok(Command::Terminate(code)) => self.communicator.abort(code),

@@ -13,7 +13,7 @@ use std::{
 };
 
 use self::engine::{Closed, Command, Facts};
-use super::{Exchange, Group, GroupError, Pending, wire::Hosts};
+use super::{Exchange, Gathered, Group, GroupError, Pending, collectives::check_ends, wire::Hosts};
 
 /// The time that an aborting rank gives its thread to notify the others.
 const TELL: Duration = Duration::from_secs(2);
@@ -156,6 +156,19 @@ impl Group for MpiGroup {
         let (answer, pending) = Pending::new();
         // If the thread has ended, the answer is dropped and `pending` returns the error.
         _ = self.commands.send(Command::Reduce(values, answer));
+        pending
+    }
+
+    fn start_reduce_scatter(&self, values: Vec<f32>, ends: &[usize]) -> Pending {
+        check_ends(ends, self.world_size(), values.len());
+        let (answer, pending) = Pending::new();
+        _ = self.commands.send(Command::ReduceScatter(values, ends.into(), answer));
+        pending
+    }
+
+    fn start_all_gather(&self, values: Vec<f32>) -> Pending<Gathered> {
+        let (answer, pending) = Pending::new();
+        _ = self.commands.send(Command::Gather(values, answer));
         pending
     }
 
