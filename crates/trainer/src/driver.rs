@@ -114,8 +114,7 @@ impl<'a> Driver<'a> {
         if let Some(averaged) = self.stepper.average.as_mut().and_then(WeightAverage::model_mut) {
             replicas.share_statistics(averaged)?;
         }
-        let model = charge(Account::Device, || self.stepper.to_evaluate())?;
-        let placed = PlacedModel { model: &model, layout: self.stepper.layout() };
+        let placed = PlacedModel { model: self.stepper.to_evaluate(), layout: self.stepper.layout() };
         evaluate_batches(self.session, placed, most, predictions, observer, stop)
     }
 }

@@ -19,7 +19,7 @@ use oomph_advice::{
 use oomph_engine::{
     EngineError, device_failure, exhausted,
     layout::{DeviceSlot, Layout},
-    part::{Evaluated, compare_evaluated, evaluate_placed},
+    part::{Evaluated, EvaluatedModel, compare_evaluated, evaluate_placed},
     record::restore_model,
     session::{Session, backend, mark_step},
     task::DeviceTargets,
@@ -241,14 +241,14 @@ pub fn evaluate(
     let mut leaks = LeakCheck::new(session);
     let layout = open_layout(session)?;
     let model = if layout.is_split() { layout.placed(model.inference()) } else { model.inference() };
-    let placed = PlacedModel { model: &model, layout: &layout };
+    let placed = PlacedModel { model: (&model).into(), layout: &layout };
     evaluate_batches(session, placed, usize::MAX, None, &mut leaks.watching(None, observer), stop)
 }
 
 /// A model on the devices of its layout.
 #[derive(Clone, Copy)]
 pub(crate) struct PlacedModel<'a> {
-    pub(crate) model: &'a Stages,
+    pub(crate) model: EvaluatedModel<'a>,
     pub(crate) layout: &'a Layout,
 }
 
@@ -269,21 +269,24 @@ pub(crate) fn evaluate_batches(
 ) -> Result<Option<Evaluation>, TrainError> {
     let evaluated = charge(Account::Device, || {
         let start = Instant::now();
-        let model = placed.model.inference();
+        let stages = placed.model.stages.inference();
+        let model = EvaluatedModel { stages: &stages, ..placed.model };
         let batches = eval_order(session).batches().min(most);
         let mut loader = eval_loader(session, &session.loader);
         let mut sums = Sums { scores: charge(Account::Host, || empty_scores(session)), ..Sums::default() };
         let mut batch_index = 0;
         while batch_index < batches
-            && stop.reason().is_none()
+            && !is_stopped(session, model, stop)?
             && let Some(batch) = next_batch(&mut loader)
         {
             let batch = batch?;
             mark_step(session, batch_index as u64 + 1, StepKind::Eval);
             sums.skipped.extend(batch.skipped.iter().cloned());
             if batch.size > 0 {
-                let placed = PlacedModel { model: &model, ..placed };
+                let placed = PlacedModel { model, ..placed };
                 sums.add(session, placed, &batch, predictions.as_deref_mut())?;
+            } else {
+                model.pass_by()?;
             }
             batch_index += 1;
             charge(Account::Host, || observer.tick(Tick::Eval { batch: batch_index, batches }));
@@ -304,6 +307,15 @@ pub(crate) fn evaluate_batches(
         }
         error
     })
+}
+
+/// Whether the evaluation was asked to stop. Ranks that gather parameters together stop together.
+fn is_stopped(session: &Session, model: EvaluatedModel<'_>, stop: &Stop) -> Result<bool, TrainError> {
+    let is_stopped = stop.reason().is_some();
+    if model.gatherer.is_none() {
+        return Ok(is_stopped);
+    }
+    Ok(session.replicas.sum(&[f64::from(u8::from(is_stopped))])?[0] > 0.0)
 }
 
 /// The sums of an evaluation, on the device until its end.

@@ -8,7 +8,7 @@ use oomph_core::{Phase, phase};
 use oomph_engine::{
     EngineError,
     layout::{DeviceSlot, Layout, Role},
-    part::{compare_evaluated, evaluate_stages},
+    part::{EvaluatedModel, compare_evaluated, evaluate_stages},
     session::{Session, StepSplit},
     step::{StepSettings, Stepper},
     task::DeviceTargets,
@@ -182,7 +182,7 @@ impl DeviceRecorder<'_> {
         if self.work.role.has_optimizer() {
             for _ in 0..self.work.eval_batches {
                 self.marks.note(Noted::Step("evaluation".into()));
-                self.evaluate(&stepper.to_evaluate()?)?;
+                self.evaluate(stepper.to_evaluate())?;
             }
         }
         // One more step reads the state after the last step, so the recording shows that the state is alive.
@@ -251,9 +251,10 @@ impl DeviceRecorder<'_> {
     }
 
     /// Records an evaluation batch through the stages of the device. The device with the last stage computes the loss.
-    fn evaluate(&self, model: &Stages) -> Result<(), EngineError> {
+    fn evaluate(&self, model: EvaluatedModel<'_>) -> Result<(), EngineError> {
         let (session, samples) = (self.session, self.work.eval_batch);
-        let model = model.inference();
+        let stages = model.stages.inference();
+        let model = EvaluatedModel { stages: &stages, ..model };
         let is_last = self.work.stages.end == session.stages.len();
         let mut transport = self.transport(&[samples]);
         let uploading = phase(Phase::Data);
@@ -267,7 +268,7 @@ impl DeviceRecorder<'_> {
         if session.source.is_continuous() {
             pass = pass.with_carried(Carried::new());
         }
-        let output = evaluate_stages(&model, input, &mut pass, is_last)?;
+        let output = evaluate_stages(model, input, &mut pass, is_last)?;
         if is_last {
             let targets = {
                 let _phase = phase(Phase::Data);

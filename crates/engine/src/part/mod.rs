@@ -8,7 +8,7 @@ mod segments;
 mod step_context;
 mod step_undo;
 
-pub use evaluate::{Evaluated, compare_evaluated, evaluate_placed, evaluate_stages};
+pub use evaluate::{Evaluated, EvaluatedModel, compare_evaluated, evaluate_placed, evaluate_stages};
 pub(crate) use model_part::{ModelPart, PartOutcome, PartSetup};
 pub(crate) use release::{Release, ReleaseRules, STEP, ShardedRelease};
 pub(crate) use segments::{Position, Segments};

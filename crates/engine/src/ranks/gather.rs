@@ -19,9 +19,9 @@ use crate::{EngineError, optimizer::Optimizer};
 /// The name of the all-gather on tracks.
 const PARAMETERS: &str = "parameters";
 
-/// The ranks that gather, and what they gather.
+/// The ranks that gather sharded parameters, and how these are sharded.
 #[derive(Clone, Debug)]
-pub(crate) struct Gatherer {
+pub struct Gatherer {
     pub(crate) shards: Shards,
     pub(crate) replicas: Replicas,
     pub(crate) device: Device,
@@ -163,7 +163,7 @@ pub(crate) fn shards_in(
     charge(Account::Host, || {
         let (mut names, mut own) = (Vec::new(), Named::new());
         visit_stages(model, is_wanted, &mut |info, tensor| {
-            if shards.includes(&info) {
+            if shards.includes(info.name) {
                 names.push(info.name.to_owned());
                 if !shards.range(info.name).is_empty() {
                     own.insert(info.name.to_owned(), tensor.inner());
@@ -172,20 +172,6 @@ pub(crate) fn shards_in(
         });
         (names, own)
     })
-}
-
-/// A copy of a model of shards with all parameters whole.
-///
-/// # Errors
-/// If a rank or a device fails.
-pub(crate) fn gathered(model: &Stages, gatherer: &Gatherer) -> Result<Stages, EngineError> {
-    let mut whole = charge(Account::Host, || model.clone());
-    for stage in 0..model.len() {
-        let (names, shards) = shards_in(model, |index| index == stage, &gatherer.shards);
-        let parameters = gatherer.finish(gatherer.start(names, shards)?)?;
-        place(&mut whole, |index| index == stage, parameters);
-    }
-    Ok(whole)
 }
 
 /// Steps the shards of whole parameters, and gathers the parameters: with `device.shard = "optimizer"` and `"gradients"`.

@@ -11,7 +11,8 @@ mod shards;
 mod weights;
 
 pub(crate) use buckets::{Bucket, bucket_ends, buckets, completed};
-pub(crate) use gather::{Gatherer, ShardStep, gathered};
+pub use gather::Gatherer;
+pub(crate) use gather::ShardStep;
 pub(crate) use reduction::{Reduction, Times};
 pub use replicas::{Collective, Replicas, waiting};
 pub(crate) use shard_record::{shard_record, whole_model_record, whole_optimizer_record};

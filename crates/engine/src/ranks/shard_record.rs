@@ -29,7 +29,7 @@ pub(crate) fn whole_model_record(
 ) -> Result<Named<HostTensor>, EngineError> {
     let mut record = Named::new();
     model.try_visit(|info, tensor| -> Result<(), EngineError> {
-        let host = if shards.includes(&info) {
+        let host = if shards.includes(info.name) {
             let own =
                 if shards.range(info.name).is_empty() { Vec::new() } else { tensor.inner().to_host()? };
             let gathered = group.start_all_gather(own).wait()?;

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use oomph_config::Shard;
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Named, ParameterInfo, Stages};
+use oomph_model::{AnyTensor, Named, Stages};
 use oomph_parallel::shard;
 
 /// What is sharded, and over which ranks.
@@ -36,20 +36,19 @@ struct Whole {
 impl Shards {
     /// The shards of the parameters of `model`, which are whole.
     pub(crate) fn new(settings: ShardSettings, model: &Stages) -> Self {
-        let mut shards = Self { settings, whole: Arc::default() };
         let mut whole = Named::new();
         model.visit(&mut |info, tensor| {
-            if shards.includes(&info) {
+            // Running statistics are not sharded. Frozen parameters have no state and no gradients.
+            if info.trainable || info.frozen && settings.level >= Shard::Parameters {
                 whole.insert(info.name.to_owned(), Whole { shape: tensor.dims(), stage: info.stage });
             }
         });
-        shards.whole = Arc::new(whole);
-        shards
+        Self { settings, whole: Arc::new(whole) }
     }
 
-    /// Whether it is a parameter that is sharded. Running statistics are not. Frozen parameters have no state and no gradients.
-    pub(crate) fn includes(&self, info: &ParameterInfo<'_>) -> bool {
-        info.trainable || info.frozen && self.has(Shard::Parameters)
+    /// Whether it is a parameter that is sharded.
+    pub(crate) fn includes(&self, name: &str) -> bool {
+        self.whole.contains_key(name)
     }
 
     /// Whether so much is sharded.
@@ -112,7 +111,7 @@ impl Shards {
     /// Puts this rank's shards into the places of the parameters of the stages that `is_wanted` accepts, and frees the parameters.
     pub(crate) fn divide(&self, model: &mut Stages, is_wanted: impl Fn(usize) -> bool) {
         oomph_model::map_stages(model, is_wanted, &mut |info, parameter| {
-            if !self.includes(&info) {
+            if !self.includes(info.name) {
                 return parameter;
             }
             match self.of(info.name, parameter.clone().inner()) {

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
+use oomph_kernels::offload::left_device;
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Named, Stages, map_stages};
 use oomph_timeline::Category;
@@ -37,6 +38,11 @@ impl Weights {
         let lends = |stages: &Range<usize>| stages.clone().any(|stage| lenders.contains(&stage));
         let lending = (0..segments.len()).filter(|index| lends(&segments[*index])).collect();
         Self { gatherer, segments, lending, whole: BTreeSet::new(), aside: Named::new(), underway: None }
+    }
+
+    /// The segment after this one, if there is one.
+    pub(crate) fn after(&self, segment: usize) -> Option<usize> {
+        Some(segment + 1).filter(|next| *next < self.segments.len())
     }
 
     /// Makes the segments whole that lend parameters, before forward.
@@ -88,8 +94,12 @@ impl Weights {
         let Self { gatherer, segments, aside, .. } = self;
         let stages = segments[segment].clone();
         map_stages(model, |stage| stages.contains(&stage), &mut |info, whole| {
-            if !gatherer.shards.includes(&info) {
+            if !gatherer.shards.includes(info.name) {
                 return whole;
+            }
+            if !gatherer.executes {
+                // No operation shows that the parameter lived until now.
+                left_device(whole.clone().inner());
             }
             match aside.remove(info.name) {
                 Some(shard) => shard.tracked_like(&whole, info.trainable),

@@ -8,7 +8,8 @@ use super::stepper::Stepper;
 use crate::{
     EngineError,
     average::WeightAverage,
-    ranks::{Gatherer, gathered, shard_record, whole_model_record, whole_optimizer_record},
+    part::EvaluatedModel,
+    ranks::{Gatherer, shard_record, whole_model_record, whole_optimizer_record},
     record::{HostTensor, OptimizerRecord, RecordError, model_record, restore_model},
 };
 
@@ -78,16 +79,9 @@ impl Stepper {
         elements
     }
 
-    /// The whole model that evaluations use: the averaged one, if there is one. If parameters are sharded, it is a collective, and the
-    /// model takes memory of its own until it is dropped.
-    ///
-    /// # Errors
-    /// If a rank or a device fails.
-    pub fn to_evaluate(&self) -> Result<Stages, EngineError> {
-        match self.of_parameters() {
-            Some(gatherer) => gathered(self.evaluated(), gatherer),
-            None => Ok(charge(Account::Host, || self.evaluated().clone())),
-        }
+    /// The model that evaluations use: the averaged one, if there is one. If parameters are sharded, evaluating it is a collective.
+    pub fn to_evaluate(&self) -> EvaluatedModel<'_> {
+        EvaluatedModel { stages: self.evaluated(), gatherer: self.of_parameters() }
     }
 
     /// Copies the state to the host. If something is sharded, it is a collective, and only rank 0 keeps the whole state.

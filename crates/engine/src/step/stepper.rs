@@ -215,8 +215,8 @@ impl Stepper {
         self.carried = self.carried.take().map(|_| placed);
     }
 
-    /// The model that evaluations use: the averaged one, if there is one.
-    pub fn evaluated(&self) -> &Stages {
+    /// The averaged model, if there is one, or else the model.
+    pub(super) fn evaluated(&self) -> &Stages {
         self.average.as_ref().and_then(WeightAverage::model).unwrap_or(&self.model)
     }
 
