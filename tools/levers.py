@@ -6,6 +6,7 @@
     python3 tools/levers.py stages          # peaks and times of recompute, ResNet-18 and an LSTM of 1,024 steps
     python3 tools/levers.py gradients       # gradients kept and released, with and without recompute
     python3 tools/levers.py offload         # optimizer state and inputs of recomputed stages in host memory
+    python3 tools/levers.py shard           # state, gradients and parameters sharded over four replicas
     python3 tools/levers.py state           # optimizer state in 32, 16 and 8 bits: bytes a parameter and times
     python3 tools/levers.py state-quality PHOTOS TEXT [DEVICE]  # its accuracy over three seeds, on digits, photos and text
     python3 tools/levers.py auto            # recompute = "auto" under limits
@@ -137,6 +138,37 @@ def offload():
     return table
 
 
+def shard():
+    table = Table(f"{COMMAND} shard --save", "model", "recompute", "shard", ">planned peak", ">peak in use", ">×", ">between steps",
+                  ">×", ">step", ">×")
+    lstm = ["--config", "lstm", "--set", "model.hidden=1024", "--set", "model.layers=4", "--set", "data.source=synthetic",
+            "--set", "data.kind=sequence", "--set", "data.steps=8", "--set", "data.features=64"]
+    for name, config in [("resnet50 224×224", ["--config", "synthetic-resnet50"]), ("lstm 4 × 1,024", lstm)]:
+        first = None
+        for recompute, level in itertools.product(["none", "stages"], ["none", "optimizer", "gradients", "parameters"]):
+            row = replicas(*config, "--set", f"memory.recompute={recompute}", "--set", f"device.shard={level}")
+            first = first or row
+            times = lambda key: f"{row[key] / first[key]:.2f}"
+            mib = lambda size: f"{size / 2**20:,.0f} MiB"
+            table.add(name, recompute, level, mib(row["planned"]), mib(row["peak"]), times("peak"), mib(row["between"]),
+                      times("between"), f"{row['seconds']:.2f} s", times("seconds"))
+    return table
+
+
+def replicas(*arguments):
+    """A training of 8 steps on four replicas, with AdamW: bytes of the first device, which has the most, and seconds a step."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = ["optimizer.name=adamw", "device.devices=cpu,cpu,cpu,cpu", "device.strategy=ddp", "train.batch=8", "train.steps=8",
+                    "run.log_every=1", f"run.directory={folder}/run"]
+        command = [OOMPH, "train", *arguments, *(part for setting in settings for part in ("--set", setting))]
+        subprocess.run(command, capture_output=True, check=True)
+        events = [json.loads(line) for line in open(f"{folder}/run/metrics.jsonl")]
+    started = next(event for event in events if event["event"] == "started")
+    steps = [event for event in events if event["event"] == "step"]
+    return {"planned": started["planned_peak_bytes"], "peak": steps[-1]["peak_in_use_bytes"],
+            "between": steps[-1]["in_use_bytes"], "seconds": statistics.median(8 / step["samples_per_second"] for step in steps[2:])}
+
+
 def planned(config, batch, setting):
     """What is planned for a batch."""
     command = [OOMPH, "plan", "--json", *config, "--batch", str(batch), "--set", setting]
@@ -225,7 +257,7 @@ def quality(photos=None, seeds="3"):
 
 
 if __name__ == "__main__":
-    commands = {"activations": activations, "stages": stages, "gradients": gradients, "offload": offload, "state": state, "state-quality": state_quality,
+    commands = {"activations": activations, "stages": stages, "gradients": gradients, "offload": offload, "shard": shard, "state": state, "state-quality": state_quality,
                 "auto": auto, "quality": quality}
     words = [word for word in sys.argv[1:] if word != "--save"]
     if not words or words[0] not in commands:

@@ -94,6 +94,7 @@ const CONTEXTS: &[Context] = &[
     idle("device.sync_batch_norm", "true", ONE_REPLICA),
     idle("device.bucket", "1MiB", ONE_REPLICA),
     idle("device.check_every", "3 steps", ONE_REPLICA),
+    idle("device.shard", "optimizer", ONE_REPLICA),
     idle("run.keep_last", "7", &["run.save_every=never"]),
     idle("run.histograms", "1 epoch", &["run.tensorboard=false"]),
 ];

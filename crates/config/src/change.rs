@@ -14,6 +14,7 @@ use crate::{
         memory::{Gradients, MicroBatch, Precision, Recompute},
         offload::Offload,
         optimizer::{OptimizerName, StateFormat},
+        sharing::Shard,
     },
     setting::Setting,
     value::Value,
@@ -52,6 +53,8 @@ pub enum Change {
     Gradients(Gradients),
     /// `memory.offload`.
     Offload(Offload),
+    /// `device.shard`.
+    Shard(Shard),
     /// `memory.fit`.
     Fit(Fit),
     /// `memory.precision`.
@@ -91,6 +94,7 @@ impl Change {
             Self::Recompute(recompute) => ("memory.recompute", recompute.clone().into()),
             Self::Gradients(gradients) => ("memory.gradients", gradients.name().into()),
             Self::Offload(offload) => ("memory.offload", offload.name().into()),
+            Self::Shard(shard) => ("device.shard", shard.name().into()),
             Self::Fit(fit) => ("memory.fit", fit.name().into()),
             Self::Precision(precision) => ("memory.precision", precision.name().into()),
             Self::Limit(bytes) => ("memory.limit", (*bytes).into()),

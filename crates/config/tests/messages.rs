@@ -214,6 +214,23 @@ fn what_there_is_not_is_not_offloaded() {
 }
 
 #[test]
+fn what_is_needed_whole_is_not_sharded() {
+    snapshot(
+        "shard",
+        &[
+            ("[device]\ndevices = ['cpu', 'cpu']\nshard = 'state'", &[]),
+            ("[device]\nshard = 'optimizer'", &[]),
+            ("[device]\ndevices = ['cpu', 'cpu']\nstrategy = 'pipeline'\nshard = 'optimizer'", &[]),
+            ("[device]\ndevices = ['cpu', 'cpu']\nshard = 'optimizer'\n[optimizer]\nname = 'adafactor'", &[]),
+            (
+                "[run]\ntensorboard = true\nhistograms = '1 epochs'",
+                &["device.devices=cpu,cpu", "device.shard=gradients"],
+            ),
+        ],
+    );
+}
+
+#[test]
 fn what_fit_may_choose_is_named() {
     snapshot(
         "fit",

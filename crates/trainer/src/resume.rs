@@ -89,7 +89,7 @@ fn idle_alone(session: &Session) {
         return;
     }
     session.config.has_no_effect("device.timeout", "one device waits for no other");
-    for key in ["device.sync_batch_norm", "device.bucket", "device.check_every"] {
+    for key in ["device.sync_batch_norm", "device.bucket", "device.check_every", "device.shard"] {
         session.config.has_no_effect(key, "there is one replica");
     }
 }

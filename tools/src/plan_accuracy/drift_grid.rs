@@ -138,10 +138,13 @@ pub(crate) const FEATURES: [Feature; 24] = [
 ];
 
 /// The columns of the table.
-pub(crate) const STRATEGIES: [Strategy; 11] = [
+pub(crate) const STRATEGIES: [Strategy; 14] = [
     strategy("one device", 1, ""),
     strategy("ddp × 2", 2, ", strategy = 'ddp'"),
     strategy("ddp × 3", 3, ", strategy = 'ddp'"),
+    strategy("ddp × 3, optimizer sharded", 3, ", strategy = 'ddp', shard = 'optimizer'"),
+    strategy("ddp × 3, gradients sharded", 3, ", strategy = 'ddp', shard = 'gradients'"),
+    strategy("ddp × 3, parameters sharded", 3, ", strategy = 'ddp', shard = 'parameters'"),
     strategy("dp × 2", 2, ", strategy = 'dp'"),
     strategy("dp × 3", 3, ", strategy = 'dp'"),
     strategy("model × 2", 2, ", strategy = 'model'"),

@@ -1,7 +1,7 @@
 //! The levers: settings that lower memory. To add a lever, add an entry to [`LEVERS`].
 
 use oomph_config::{
-    Change, MicroBatch, OptimizerKind, OptimizerName, Precision, Recompute,
+    Change, MicroBatch, OptimizerKind, OptimizerName, Precision, Recompute, Shard, Sharing,
     sections::{memory::Gradients, offload::Offload, optimizer::StateFormat},
 };
 use oomph_core::Split;
@@ -33,7 +33,7 @@ pub(super) struct Lever {
 }
 
 /// All levers, in the order in which they are tried and proposed.
-pub(super) static LEVERS: [Lever; 10] = [
+pub(super) static LEVERS: [Lever; 11] = [
     Lever {
         name: "micro-batch",
         keeps_mathematics: true,
@@ -117,6 +117,23 @@ pub(super) static LEVERS: [Lever; 10] = [
             // What the optimizer or `recompute` has no use for is refused where it is planned.
             let all = Offload::ALL.into_iter().enumerate().filter(|(_, offload)| more(offload));
             all.map(|(at, offload)| of_size(Change::Offload(offload), Offload::ALL.len() - at)).collect()
+        },
+    },
+    Lever {
+        name: "shard",
+        keeps_mathematics: true,
+        // An evaluation takes place in a training.
+        is_for_evaluation: false,
+        changes_batch: false,
+        is_for_gpus: false,
+        about: |_| "each rank holds a part; same gradients",
+        candidates: |session| {
+            let Sharing::Ddp(ddp) = &session.config.device.sharing else { return Vec::new() };
+            let more = Shard::ALL.into_iter().filter(|shard| *shard > ddp.shard && session.world_size() > 1);
+            let changes =
+                more.enumerate().map(|(at, shard)| of_size(Change::Shard(shard), Shard::ALL.len() - at));
+            // Not every optimizer steps a part of a parameter.
+            changes.filter(|candidate| session.config.changed(&candidate.changes).is_ok()).collect()
         },
     },
     Lever {

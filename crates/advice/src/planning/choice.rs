@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use oomph_config::{
-    Change, MicroBatch, Recompute,
+    Change, MicroBatch, Recompute, Shard, Sharing,
     sections::{memory::Gradients, offload::Offload},
 };
 use oomph_core::{Bytes, grouped};
@@ -136,6 +136,7 @@ pub fn describe_changes(changes: &[Change]) -> String {
         Change::Recompute(named) => named.name().map(|name| format!("recompute {name}")),
         Change::Gradients(Gradients::Release) => Some(RELEASED.to_owned()),
         Change::Offload(offload) => Some(in_host_memory(*offload)),
+        Change::Shard(shard) => Some(sharded(*shard)),
         Change::Precision(precision) => Some(precision.name().to_owned()),
         Change::State(format) => Some(format!("{} state", format.name())),
         other => Some(other.setting().1),
@@ -145,6 +146,10 @@ pub fn describe_changes(changes: &[Change]) -> String {
 }
 
 const RELEASED: &str = "released gradients";
+
+fn sharded(shard: Shard) -> String {
+    format!("{} sharded", shard.name())
+}
 
 fn in_host_memory(offload: Offload) -> String {
     format!("{} in host memory", offload.name().replace(',', " and "))
@@ -175,7 +180,11 @@ pub(super) fn describe_split(session: &Session, split: Option<&StepSplit>) -> St
     let precision = memory.precision.name().to_owned();
     let released = (memory.gradients == Gradients::Release).then(|| RELEASED.to_owned());
     let offload = (memory.offload != Offload::default()).then(|| in_host_memory(memory.offload));
+    let shard = match &session.config.device.sharing {
+        Sharing::Ddp(ddp) if ddp.shard > Shard::None => Some(sharded(ddp.shard)),
+        _ => None,
+    };
     let fit = session.awaits_fit().then(|| "fit auto".to_owned());
-    let words = [Some(precision), recompute, micro_batch, lean, released, offload, fit];
+    let words = [Some(precision), recompute, micro_batch, lean, released, offload, shard, fit];
     words.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }

@@ -114,6 +114,9 @@ const SHARDS: [(&str, Shard); 4] = [
 ];
 
 impl Shard {
+    /// All values, from the least to the most.
+    pub const ALL: [Self; 4] = [Self::None, Self::Optimizer, Self::Gradients, Self::Parameters];
+
     /// The name, as `device.shard` has it.
     pub fn name(self) -> &'static str {
         name_of(&SHARDS, &self)
