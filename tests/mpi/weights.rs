@@ -69,3 +69,25 @@ fn gradients_travel_in_buckets_while_micro_batches_go_on() {
     let processes = by_processes(&runs, "pieces", 2, more);
     processes.check(&runs.trained("alone", 20, ""), TOLERANCE, "2 ranks in micro-batches, small buckets");
 }
+
+#[test]
+fn processes_shard_as_threads_do() {
+    if !has_mpirun() {
+        return;
+    }
+    let recipe = LSTM.replace(", clip_global_norm = 1.0", ", clip_norm = 1.0");
+    let runs = Runs::new(recipe.leak());
+    let plain = by_threads(&runs, "plain", 3, "");
+    for level in ["optimizer", "gradients", "parameters"] {
+        // Small buckets. Of 20 samples one rank has 6, the others 7.
+        let more = format!("device.shard = '{level}'\ndevice.bucket = 1000\n");
+        let processes = by_processes(&runs, &format!("{level}-processes"), 3, &more);
+        processes.check(&plain, 1e-6, level);
+        let threads = by_threads(&runs, &format!("{level}-threads"), 3, &more);
+        assert_eq!(processes.tensors, threads.tensors, "{level}");
+        let more = format!("{more}memory.micro_batch = 3\nmemory.recompute = 'stages'\n");
+        let processes = by_processes(&runs, &format!("{level}-micro-processes"), 3, &more);
+        let threads = by_threads(&runs, &format!("{level}-micro-threads"), 3, &more);
+        assert_eq!(processes.tensors, threads.tensors, "{level}, in micro-batches");
+    }
+}

@@ -1,12 +1,12 @@
 //! Compares the choice of `memory.fit = "auto"` with an exhaustive search by measurement: three models under eight limits each. Takes
-//! a quarter of an hour on an idle machine.
+//! half an hour on an idle machine.
 //!
 //! ```sh
 //! cargo xtask fit-accuracy --save
 //! ```
 //!
-//! Every combination of a grid is trained once, and so is every choice. The best of a limit is the fastest training of all whose
-//! measured peak is within it.
+//! Every combination of a grid is trained twice, and so is every choice. The faster training of both counts: what else runs on a
+//! machine makes a training slower, never faster. The best of a limit is the fastest training of all whose measured peak is within it.
 
 use std::{error::Error, path::Path, process::ExitCode};
 
@@ -49,6 +49,8 @@ const MODELS: [(&str, &str, &str, [&str; 6]); 3] = [
 const LIMITS: usize = 8;
 /// Steps of each training.
 const STEPS: &str = "12";
+/// Trainings of each combination.
+const RUNS: usize = 2;
 
 /// A measured training.
 #[derive(Clone, Copy)]
@@ -116,11 +118,15 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Trains in a process of its own.
+/// Trains in processes of their own.
 fn trained(oomph: &Path, config: &str, batch: &str, memory: &str) -> Result<Trained, Box<dyn Error>> {
     let config = format!("{config}\ntrain.batch = {batch}\nmemory = {{ {memory} }}\n");
-    let rows = program::compared(oomph, &config, &["--batches", batch, "--steps", STEPS])?;
-    let row = rows.first().ok_or("`oomph compare` has no row")?;
-    let peak_bytes = program::figure(row, "peak_in_use_bytes")? as u64;
-    Ok(Trained { peak_bytes, seconds: program::figure(row, "step_seconds")? })
+    let mut trained = Trained { peak_bytes: 0, seconds: f64::INFINITY };
+    for _ in 0..RUNS {
+        let rows = program::compared(oomph, &config, &["--batches", batch, "--steps", STEPS])?;
+        let row = rows.first().ok_or("`oomph compare` has no row")?;
+        trained.peak_bytes = trained.peak_bytes.max(program::figure(row, "peak_in_use_bytes")? as u64);
+        trained.seconds = trained.seconds.min(program::figure(row, "step_seconds")?);
+    }
+    Ok(trained)
 }

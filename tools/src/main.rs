@@ -79,7 +79,7 @@ const TOOLS: [Tool; 18] = [
     Tool {
         name: "fit-accuracy",
         arguments: "[--save]",
-        summary: "compares the choice of `memory.fit` with an exhaustive search by measurement (15 min)",
+        summary: "compares the choice of `memory.fit` with an exhaustive search by measurement (30 min)",
         run: fit_accuracy::run,
     },
     Tool {

@@ -25,7 +25,7 @@ const FOLDER: &str = "calibrations";
 pub struct Calibration {
     /// The machine.
     pub machine: MachineKey,
-    /// Seconds of an operation that does nothing.
+    /// Seconds that an operation of a training takes beside its kernel.
     pub overhead_seconds: f64,
     /// Measured kernels.
     pub samples: Vec<Sample>,
@@ -154,7 +154,7 @@ impl Calibration {
         )
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let stored: Stored = serde_json::from_str(text).map_err(|reason| reason.to_string())?;
         if stored.format != FORMAT {
             return Err(format!("its format is {}, not {FORMAT}", stored.format));

@@ -17,6 +17,8 @@
 mod file;
 mod machine;
 mod measure;
+#[doc(hidden)]
+pub mod parsers;
 mod probe;
 mod probes;
 

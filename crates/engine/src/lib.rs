@@ -38,6 +38,8 @@ pub mod loss_scale;
 pub mod micro_batches;
 mod multi_label;
 pub mod optimizer;
+#[doc(hidden)]
+pub mod parsers;
 pub mod part;
 mod placeholder;
 pub mod ranks;

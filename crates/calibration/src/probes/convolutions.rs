@@ -8,7 +8,15 @@ use super::{CPU, FORMATS, full_as, probe};
 use crate::probe::{Probe, Ready};
 
 /// Channels of input and output, the size of images, the kernel, and the stride.
-const SHAPES: [[usize; 5]; 27] = [
+const SHAPES: [[usize; 5]; 35] = [
+    [4, 4, 8, 3, 1],
+    [16, 16, 4, 3, 1],
+    [64, 64, 4, 3, 1],
+    [64, 64, 2, 3, 1],
+    [32, 64, 8, 3, 2],
+    [8, 8, 8, 1, 1],
+    [64, 256, 4, 1, 1],
+    [256, 64, 4, 1, 1],
     [3, 64, 32, 3, 1],
     [16, 16, 32, 3, 1],
     [32, 32, 32, 3, 1],

@@ -5,7 +5,9 @@ use super::{CPU, copied, full, probe};
 use crate::probe::{Probe, Ready};
 
 /// Rows, columns and the inner size.
-const PRODUCTS: [[usize; 3]; 13] = [
+const PRODUCTS: [[usize; 3]; 15] = [
+    [2, 10, 64],
+    [16, 64, 32],
     [32, 10, 512],
     [512, 10, 128],
     [8, 1000, 2048],

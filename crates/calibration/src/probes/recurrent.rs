@@ -10,7 +10,9 @@ use super::{CPU, FORMATS, copied, full, probe};
 use crate::probe::{Probe, Ready};
 
 /// Samples, steps, features and units.
-const SHAPES: [[usize; 4]; 14] = [
+const SHAPES: [[usize; 4]; 16] = [
+    [2, 8, 8, 16],
+    [8, 1, 64, 64],
     [2, 32, 64, 256],
     [8, 32, 64, 256],
     [32, 32, 64, 256],

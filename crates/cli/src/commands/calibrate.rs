@@ -71,7 +71,8 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Exit, CliError> {
     }
     let start = Instant::now();
     let bar = WorkBar::new(Style::choose(arguments.json, false), "calibrate");
-    let calibration = oomph_calibration::measure(machine, |done, of| bar.show(done, of));
+    let mut calibration = oomph_calibration::measure(machine, |done, of| bar.show(done, of));
+    calibration.overhead_seconds = measured_overhead(&calibration)?;
     drop(bar);
     let seconds = start.elapsed().as_secs_f64();
     written.iter().try_for_each(|path| calibration.write(path)).map_err(SessionError::from)?;

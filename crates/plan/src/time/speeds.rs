@@ -73,7 +73,7 @@ impl Peak {
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     kinds: HashMap<String, Vec<Rate>>,
-    /// Seconds of an operation that does nothing.
+    /// Seconds that an operation takes beside its kernel.
     overhead: f64,
     /// Seconds for each byte of new memory that the system maps.
     mapping: f64,
@@ -101,18 +101,24 @@ impl Speeds {
 }
 
 impl Measured {
-    /// From samples and the seconds of an operation that does nothing.
+    /// From samples of kernels, and the seconds that an operation takes beside its kernel.
     pub fn new(samples: &[Sample], overhead: f64) -> Self {
         let zeros = samples.iter().filter(|sample| sample.work.kind == "zeros" && sample.work.mapped > 0.0);
         let mapping = zeros.map(|zeros| zeros.seconds / zeros.work.mapped).fold(0.0, f64::max);
         let mut measured = Self { kinds: HashMap::new(), overhead, mapping };
         for Sample { work, seconds } in samples {
             // At least a tenth is left, where the noise of a measurement is as long as what is subtracted.
-            let own = (seconds - overhead - work.mapped * mapping).max(seconds * 0.1);
+            let own = (seconds - work.mapped * mapping).max(seconds * 0.1);
             let rate = Rate { place: place(work), log_seconds: (own / amount(work)).ln() };
             measured.kinds.entry(work.kind.clone()).or_default().push(rate);
         }
         measured
+    }
+
+    /// The same kernels, with other seconds beside each.
+    #[must_use]
+    pub fn with_overhead(self, overhead: f64) -> Self {
+        Self { overhead, ..self }
     }
 
     fn seconds(&self, work: &Work) -> f64 {

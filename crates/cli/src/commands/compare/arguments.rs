@@ -33,14 +33,11 @@ pub(super) struct LeverArguments {
     /// What lies in host memory (`memory.offload`): none, optimizer, activations, optimizer+activations
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(super) offload: Vec<String>,
-    /// What is sharded over replicas (`device.shard`): none, optimizer, gradients, parameters
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub(super) shard: Vec<String>,
 }
 
 #[derive(Args, Debug)]
 #[command(
-    group(ArgGroup::new("what").args(["optimizers", "batches", "micro_batches", "precisions", "recompute", "lean", "gradients", "states", "offload", "shard"]).required(true).multiple(true)),
+    group(ArgGroup::new("what").args(["optimizers", "batches", "micro_batches", "precisions", "recompute", "lean", "gradients", "states", "offload"]).required(true).multiple(true)),
     override_usage = "oomph compare [OPTIONS] --optimizers <NAME,…> [CONFIG]\n       oomph compare [OPTIONS] --batches <N,…> [CONFIG]",
     after_help = "\
 Each combination trains in its own process, with the same seed and the same data in the same order.

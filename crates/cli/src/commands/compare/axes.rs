@@ -1,7 +1,7 @@
 //! The settings that `compare` can vary. A new one is an entry of [`AXES`] and a flag.
 
 use oomph_arguments::Flag;
-use oomph_config::{Config, MicroBatch, Recompute, Shard, Sharing, Value as Setting};
+use oomph_config::{Config, MicroBatch, Recompute, Value as Setting};
 use oomph_trainer::Registry;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(super) struct Axis {
     of: fn(&Config) -> Value,
 }
 
-pub(super) const AXES: [Axis; 10] = [
+pub(super) const AXES: [Axis; 9] = [
     Axis {
         flag: "--optimizers",
         key: "optimizer",
@@ -115,18 +115,6 @@ pub(super) const AXES: [Axis; 10] = [
         typed: |arguments| arguments.levers.offload.clone(),
         settings: |typed, _| set("memory.offload", &typed.replace('+', ",")),
         of: |config| config.memory.offload.name().replace(',', "+").into(),
-    },
-    Axis {
-        flag: "--shard",
-        key: "shard",
-        heading: "shard",
-        is_self_explanatory: false,
-        typed: |arguments| arguments.levers.shard.clone(),
-        settings: |typed, _| set("device.shard", typed),
-        of: |config| match &config.device.sharing {
-            Sharing::Ddp(ddp) => ddp.shard.name().into(),
-            _ => Shard::None.name().into(),
-        },
     },
 ];
 

@@ -52,7 +52,7 @@ impl Report {
                 "recompute" => row.value("recompute") != Some(&"none".into()),
                 "lean" => row.value("lean") != Some(&"true".into()),
                 "gradients" => row.value("gradients") != Some(&"keep".into()),
-                key @ ("offload" | "shard") => row.value(key) != Some(&"none".into()),
+                "offload" => row.value("offload") != Some(&"none".into()),
                 "state" => row.value("state") != Some(&"fp32".into()),
                 _ => true,
             };

@@ -1,5 +1,6 @@
 //! Files of runs: checkpoints, the log, the record of the machine.
 
+use oomph_calibration::parsers::calibration;
 use oomph_data::SourceRecord;
 use oomph_runs::parsers as runs;
 
@@ -47,6 +48,11 @@ pub(super) fn targets() -> Vec<Target> {
             bound: |bytes| 64 * bytes.len() + 1024 * KIB,
             ..Target::text("study.log", |bytes| oomph_study::parse_journal(bytes).is_ok(), &[JOURNAL])
         },
+        Target {
+            // A sample takes its sizes and a kind.
+            bound: |bytes| 256 * bytes.len() + 16 * KIB,
+            ..Target::json("calibration", calibration, vec![CALIBRATION.as_bytes().to_vec()])
+        },
         Target::text(
             "checkpoint names",
             |bytes| runs::checkpoint_name(&super::lossy(bytes)).is_some(),
@@ -54,6 +60,9 @@ pub(super) fn targets() -> Vec<Target> {
         ),
     ]
 }
+
+const CALIBRATION: &str = r#"{"format":1,"machine":{"processor":"p","threads":2,"version":"0.1.0"},"overhead_seconds":2e-6,
+"samples":[{"kind":"add","sizes":[64.0],"arithmetic":0.0,"bytes":64.0,"mapped":0.0,"seconds":1e-6}]}"#;
 
 fn log(name: &'static str, seeds: Vec<Vec<u8>>) -> Target {
     Target {
