@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 32] = [
+const IMPORTS: [(&str, &[&str]); 33] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("protobuf", &[]),
@@ -21,12 +21,25 @@ const IMPORTS: [(&str, &[&str]); 32] = [
     ("timeline", &["core"]),
     ("tune_page", &["core", "timeline"]),
     ("memory", &["core", "timeline"]),
+    ("optimizer", &["core", "config", "kernels", "model", "memory"]),
     ("plan", &["core", "timeline"]),
     ("calibration", &["core", "kernels", "plan"]),
     ("doctor", &["core", "memory"]),
     (
         "engine",
-        &["core", "config", "parallel", "data", "kernels", "model", "timeline", "memory", "plan", "doctor"],
+        &[
+            "core",
+            "config",
+            "parallel",
+            "data",
+            "kernels",
+            "model",
+            "optimizer",
+            "timeline",
+            "memory",
+            "plan",
+            "doctor",
+        ],
     ),
     ("runs", &["core", "protobuf", "config", "data", "model", "timeline", "memory", "engine"]),
     ("run_page", &["core", "timeline", "runs"]),

@@ -38,7 +38,7 @@ const EXCEPTIONS: &[Exception] = &[
     exception("retired words", "CHANGELOG.md", "*", "names what was renamed"),
     exception(
         "retired words",
-        "crates/engine/src/optimizer/",
+        "crates/optimizer/src/",
         "State",
         "the name in Burn's trait `Optimizer`",
     ),

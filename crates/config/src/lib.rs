@@ -72,7 +72,7 @@ pub use sections::{
     optimizer::{Clip, Moments, Optimizer, OptimizerKind, OptimizerName},
     run::Run,
     schedule::{Anneal, Drops, Schedule, ScheduleKind, Warmup},
-    sharing::{Balance, Cut, Ddp, PipelineSchedule, Shard, Sharing, Strategy},
+    sharing::{Balance, Cut, Ddp, PipelineSchedule, Sharing, Strategy},
     train::Train,
     tune::Tune,
 };

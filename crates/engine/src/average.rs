@@ -7,7 +7,7 @@ use oomph_model::{AnyTensor, Kernels, Named, Stages};
 
 use crate::{
     layout::Layout,
-    placeholder::placeholder,
+    optimizer::placeholder,
     session::{Session, steps, steps_per_epoch},
 };
 

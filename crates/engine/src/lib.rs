@@ -37,18 +37,12 @@ pub mod layout;
 pub mod loss_scale;
 pub mod micro_batches;
 mod multi_label;
-pub mod optimizer;
-#[doc(hidden)]
-pub mod parsers;
 pub mod part;
-mod placeholder;
 pub mod ranks;
-pub mod record;
 pub mod session;
 mod shortage;
 pub mod step;
 pub mod task;
-pub mod tensor_file;
 #[cfg(test)]
 mod tests;
 pub mod transport;
@@ -56,4 +50,4 @@ pub mod upload;
 pub mod watch;
 
 pub use error::EngineError;
-pub use record::HostTensor;
+pub use oomph_optimizer::{self as optimizer, HostTensor, record, tensor_file};

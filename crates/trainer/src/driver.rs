@@ -4,7 +4,7 @@ use oomph_data::Batch;
 use oomph_engine::{
     average::WeightAverage,
     session::{Session, mark_step},
-    step::{StepOutcome, Stepper},
+    step::{StepOutcome, Stepper, state::to_evaluate},
 };
 use oomph_memory::{Account, charge, record::StepKind};
 
@@ -114,7 +114,7 @@ impl<'a> Driver<'a> {
         if let Some(averaged) = self.stepper.average.as_mut().and_then(WeightAverage::model_mut) {
             replicas.share_statistics(averaged)?;
         }
-        let placed = PlacedModel { model: self.stepper.to_evaluate(), layout: self.stepper.layout() };
+        let placed = PlacedModel { model: to_evaluate(&self.stepper), layout: self.stepper.layout() };
         evaluate_batches(self.session, placed, most, predictions, observer, stop)
     }
 }

@@ -7,7 +7,7 @@ use oomph_engine::{
     optimizer::check_record,
     record::{check_carried, restore_model, restored_carried},
     session::{EpochCut, Session, steps_per_epoch},
-    step::Stepper,
+    step::{Stepper, state},
 };
 use oomph_memory::{Account, charge};
 use oomph_model::carried_shapes;
@@ -26,14 +26,13 @@ pub(crate) fn restored(
     let mut stepper = stepper_to_restore(session)?;
     let _phase = phase(Phase::Init);
     charge(Account::Host, || checkpoint.check_source(session.source.as_ref()))?;
-    let mut state = charge(Account::Host, || checkpoint.state())?;
-    charge(Account::Host, || check(session, &stepper, &state))?;
+    let mut saved = charge(Account::Host, || checkpoint.state())?;
+    charge(Account::Host, || check(session, &stepper, &saved))?;
     let device = session.whole_model_device();
-    off_device(session, || restore_model(&mut stepper.model, &state.model, &device))?;
+    off_device(session, || restore_model(&mut stepper.model, &saved.model, &device))?;
     if charge(Account::Host, || keeps_its_average(session, checkpoint))? {
-        let saved = state.average.as_ref();
-        let restored = saved.map(|AverageState { model, updates }| {
-            off_device(session, || stepper.restore_average(model, *updates, &device))
+        let restored = saved.average.as_ref().map(|AverageState { model, updates }| {
+            off_device(session, || state::restore_average(&mut stepper, model, *updates, &device))
         });
         restored.transpose()?;
     }
@@ -41,20 +40,20 @@ pub(crate) fn restored(
     stepper.model.visit(&mut |info, _| {
         // Parameters that are frozen now need no optimizer state any more.
         if !info.trainable {
-            state.optimizer.ranks.remove(info.name);
+            saved.optimizer.ranks.remove(info.name);
         }
     });
-    off_device(session, || stepper.restore_optimizer(state.optimizer))?;
+    off_device(session, || state::restore_optimizer(&mut stepper, saved.optimizer))?;
     // A run that had another precision begins with a new loss scale.
-    stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
-    let carried = restored_carried(&state.carried, &session.device);
+    stepper.loss_scale = stepper.loss_scale.map(|new| saved.loss_scale.unwrap_or(new));
+    let carried = restored_carried(&saved.carried, &session.device);
     stepper.place_carried(match session.replicas.is_alone() {
         true => carried,
         // Each rank carries the state of its own rows.
         false => carried.rows(rows_of(session, session.replicas.rank(), session.replicas.world_size())),
     });
     exhausted::check()?;
-    Ok((stepper, state.progress))
+    Ok((stepper, saved.progress))
 }
 
 /// Whether the training averages its weights as that of the checkpoint did: a mean does not go on as a moving average.

@@ -1,8 +1,8 @@
 //! The levers: settings that lower memory. To add a lever, add an entry to [`LEVERS`].
 
 use oomph_config::{
-    Change, MicroBatch, OptimizerKind, OptimizerName, Precision, Recompute, Shard, Sharing,
-    sections::{memory::Gradients, offload::Offload, optimizer::StateFormat},
+    Change, MicroBatch, OptimizerKind, OptimizerName, Precision, Recompute, Sharing,
+    sections::{memory::Gradients, offload::Offload, optimizer::StateFormat, sharing::Shard},
 };
 use oomph_core::Split;
 

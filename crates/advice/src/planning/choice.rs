@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use oomph_config::{
-    Change, MicroBatch, Recompute, Shard, Sharing,
-    sections::{memory::Gradients, offload::Offload},
+    Change, MicroBatch, Recompute, Sharing,
+    sections::{memory::Gradients, offload::Offload, sharing::Shard},
 };
 use oomph_core::{Bytes, grouped};
 use oomph_engine::session::{Session, SplitKey, StepSplit, backend, fixed_split, largest_train_batch};

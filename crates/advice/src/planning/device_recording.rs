@@ -10,7 +10,10 @@ use oomph_engine::{
     layout::{DeviceSlot, Layout, Role},
     part::{EvaluatedModel, compare_evaluated, evaluate_stages},
     session::{Session, StepSplit},
-    step::{StepSettings, Stepper},
+    step::{
+        StepSettings, Stepper,
+        state::{shard_parameters, stepped_elements, to_evaluate},
+    },
     task::DeviceTargets,
     transport::{BlankShapes, BlankTransport, LinkTensor, Transport as _, blank_targets, left_device},
 };
@@ -182,7 +185,7 @@ impl DeviceRecorder<'_> {
         if self.work.role.has_optimizer() {
             for _ in 0..self.work.eval_batches {
                 self.marks.note(Noted::Step("evaluation".into()));
-                self.evaluate(stepper.to_evaluate())?;
+                self.evaluate(to_evaluate(&stepper))?;
             }
         }
         // One more step reads the state after the last step, so the recording shows that the state is alive.
@@ -205,7 +208,7 @@ impl DeviceRecorder<'_> {
         let settings = StepSettings::new(session, self.policy, split);
         let slot = DeviceSlot::new(0, String::new(), tracked, work.stages.clone(), work.role.clone());
         let mut stepper = Stepper::recorded(settings, Layout::new(vec![slot], Duration::ZERO), model);
-        stepper.shard_parameters();
+        shard_parameters(&mut stepper);
         stepper.tell_parameters(&mut self.marks.clone());
         stepper.watch(Some(Box::new(self.marks.clone())));
         Ok(stepper)
@@ -244,7 +247,7 @@ impl DeviceRecorder<'_> {
     /// that it stays alive, so it is noted here.
     fn note_unread_state(&self, stepper: &Stepper) {
         if let OptimizerKind::RmsProp { centered: true, .. } = self.session.config.optimizer.kind {
-            let bytes = (stepper.stepped_elements() * size_of::<f32>()) as u64;
+            let bytes = (stepped_elements(stepper) * size_of::<f32>()) as u64;
             let _phase = phase(Phase::Step);
             self.marks.note(Noted::Kept { bytes, what: "centred average" });
         }

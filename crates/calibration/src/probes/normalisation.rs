@@ -5,7 +5,8 @@ use super::{CPU, FORMATS, copied, full, full_as, probe};
 use crate::probe::{Probe, Ready};
 
 /// Channels, and the size of images.
-const SHAPES: [[usize; 2]; 10] = [[8, 8], [64, 8], [256, 4], [64, 112], [64, 32], [256, 24], [256, 14], [512, 7], [512, 4], [2048, 3]];
+const SHAPES: [[usize; 2]; 10] =
+    [[8, 8], [64, 8], [256, 4], [64, 112], [64, 32], [256, 24], [256, 14], [512, 7], [512, 4], [2048, 3]];
 
 /// The most elements of a probe.
 const MOST: usize = 4 << 20;

@@ -6,7 +6,7 @@ use clap::Args;
 use oomph_arguments::count;
 use oomph_calibration::{Calibration, MachineKey};
 use oomph_plan::time::Work;
-use oomph_trainer::{SessionError, cache_dir};
+use oomph_trainer::{SessionError, cache_dir, measure::measured_overhead};
 use serde::Serialize;
 
 use crate::{

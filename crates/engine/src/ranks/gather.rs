@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use burn::tensor::{DType, Device, Tensor, distributed::CollectiveTensor};
-use oomph_config::Shard;
+use oomph_config::sections::sharing::Shard;
 use oomph_kernels::offload::{arrived, left_device};
 use oomph_memory::{
     Account, charge,

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use oomph_config::Shard;
+use oomph_config::sections::sharing::Shard;
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Named, Stages};
 use oomph_parallel::shard;
@@ -54,6 +54,12 @@ impl Shards {
     /// Whether so much is sharded.
     pub(crate) fn has(&self, level: Shard) -> bool {
         self.settings.level >= level
+    }
+
+    /// The elements of the whole parameters, by name.
+    pub(crate) fn whole_elements(&self) -> Arc<Named<usize>> {
+        let elements = |(name, whole): (&String, &Whole)| (name.clone(), whole.shape.iter().product());
+        charge(Account::Host, || Arc::new(self.whole.iter().map(elements).collect()))
     }
 
     /// The names of the sharded parameters, in order.

@@ -3,15 +3,15 @@
 mod finish;
 mod norms;
 mod outcome;
+mod ranks;
 mod run;
 mod settings;
-mod state;
+pub mod state;
 mod stepper;
 
 pub use norms::Norms;
 pub use outcome::{DeviceUse, StepOutcome};
 pub use settings::StepSettings;
-pub use state::StepperState;
 pub use stepper::Stepper;
 
 pub use crate::gradients::GradientHook;

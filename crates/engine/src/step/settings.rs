@@ -1,6 +1,6 @@
 use oomph_config::{
-    DeviceName, Optimizer as OptimizerSettings, Precision, Shard, Sharing,
-    sections::{memory::Gradients, offload::Offload},
+    DeviceName, Optimizer as OptimizerSettings, Precision, Sharing,
+    sections::{memory::Gradients, offload::Offload, sharing::Shard},
 };
 use oomph_core::{Bytes, Key};
 use oomph_model::Policy;

@@ -5,20 +5,22 @@ use std::{
 };
 
 use burn::tensor::{Device, Tensor};
-use oomph_config::{Precision, Shard};
+use oomph_config::Precision;
 use oomph_core::{Bytes, Phase, on_device, phase};
 use oomph_data::Batch;
 use oomph_kernels::offload::{arrived, left_device};
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Carried, Named, Peers, Stages};
+use oomph_model::{AnyTensor, Carried, Named, Stages};
 use oomph_parallel::PipelineTrace;
 use oomph_timeline::Category;
 
 use super::{
     norms::{NormMeter, Norms},
     outcome::{DeviceUse, DevicesOutcome, StepOutcome},
+    ranks::StepperRanks,
     run::StepRun,
     settings::StepSettings,
+    state,
 };
 use crate::{
     EngineError,
@@ -31,10 +33,7 @@ use crate::{
         ModelPart, PartOutcome, PartSetup, Release, ReleaseRules, Segments, ShardedRelease, StepContext,
         StepUndo, UndoMode,
     },
-    ranks::{
-        Bucket, Gatherer, Reduction, Replicas, ShardStep, ShardSums, Shards, Times, Weights, bucket_ends,
-        buckets,
-    },
+    ranks::{Bucket, Gatherer, Reduction, Replicas, Shards, Times, Weights, bucket_ends, buckets},
     task::Task,
     transport::Transport,
     watch::Watch,
@@ -65,17 +64,6 @@ pub struct Stepper {
     pub(super) gradient_hook: Option<Arc<Mutex<GradientHook>>>,
     pub(super) norms: NormMeter,
     usage: Usage,
-}
-
-/// The all-reduce and shared statistics with other ranks.
-pub(super) struct StepperRanks {
-    pub(super) replicas: Replicas,
-    /// Gathers parameters whose shards the ranks hold or step; `None` unless something is sharded.
-    pub(super) gatherer: Option<Gatherer>,
-    /// The ranks that batch normalisation shares its statistics with.
-    peers: Option<Arc<dyn Peers>>,
-    /// Seconds in which gradients were in flight, and seconds in which this rank waited for them.
-    all_reduce_seconds: Option<[f64; 2]>,
 }
 
 /// How long the devices of a layout were busy.
@@ -137,22 +125,18 @@ impl Stepper {
         });
         let average = settings.average.map(|rule| if executes { rule } else { rule.at_every_step() });
         let replicas = replicas.unwrap_or_else(Replicas::alone);
-        let ranks = StepperRanks {
-            gatherer: settings.shard.map(|shard| Gatherer {
-                shards: charge(Account::Host, || Shards::new(shard, &model)),
-                replicas: replicas.clone(),
-                device: layout.first().plain(),
-                executes,
-            }),
-            peers: replicas.peers().filter(|_| settings.shares_statistics),
-            replicas,
-            all_reduce_seconds: None,
-        };
+        let gatherer = settings.shard.map(|shard| Gatherer {
+            shards: charge(Account::Host, || Shards::new(shard, &model)),
+            replicas: replicas.clone(),
+            device: layout.first().plain(),
+            executes,
+        });
+        let ranks = StepperRanks::new(replicas, gatherer, settings.shares_statistics);
         Self {
             model,
             optimizer: Optimizer::new(&settings.optimizer, settings.policy.kernels)
                 .offloading(settings.offload.optimizer)
-                .of_shards(ranks.gatherer.as_ref().map(|gatherer| gatherer.shards.clone())),
+                .of_shards(ranks.gatherer.as_ref().map(|gatherer| gatherer.shards.whole_elements())),
             loss_scale: (settings.policy.precision == Precision::Fp16).then(LossScale::default),
             average: average.map(WeightAverage::new),
             carried: settings.is_continuous.then(Carried::new),
@@ -205,7 +189,7 @@ impl Stepper {
     /// Copies restored parameters into the memory of their devices. If parameters are sharded, this rank keeps its shards.
     pub fn place_model(&mut self) {
         self.model = self.layout.placed(std::mem::take(&mut self.model));
-        self.shard_parameters();
+        state::shard_parameters(self);
     }
 
     /// Sets the carried state, and copies it into the memory of the devices. Does nothing unless batches are
@@ -342,7 +326,7 @@ impl Stepper {
             segments: &self.segments,
             buckets: &self.buckets,
             releases,
-            weights: self.weights(),
+            weights: gathered_weights(self),
             micro_batches: &micro_batches,
             undo: self.settings.undo,
             carried: self.carried.as_ref(),
@@ -402,7 +386,7 @@ impl Stepper {
             }
             Ok(trace)
         });
-        let reduced = reduced.and_then(|trace| self.take_back(releases).map(|()| trace));
+        let reduced = reduced.and_then(|trace| take_back(self, releases).map(|()| trace));
         // If a device failed, its gradients are freed before the step is undone.
         let finished = reduced.and_then(|trace| {
             let _phase = phase(Phase::Step);
@@ -420,28 +404,6 @@ impl Stepper {
             self.tell_step_end();
         }
         finished
-    }
-
-    /// Takes the state of the optimizer back, and the squares of the released gradients. Parameters that are underway arrive.
-    fn take_back(&mut self, releases: impl IntoIterator<Item = Release>) -> Result<(), EngineError> {
-        for mut release in releases {
-            let ended = release.end(&mut self.model);
-            let Release { optimizer, squares, .. } = release;
-            self.optimizer.join(optimizer);
-            if let Some(squares) = squares {
-                self.norms.add(self.ranks.sums().map_or(Ok(squares), |sums| sums.of(squares))?);
-            }
-            ended?;
-        }
-        Ok(())
-    }
-
-    /// What gathers parameters in a step, if they are sharded.
-    fn weights(&self) -> Option<Weights> {
-        let gatherer = self.ranks.gatherer.as_ref().filter(|it| it.shards.has(Shard::Parameters))?;
-        let weights =
-            || Weights::new(gatherer.clone(), self.segments[0].stages_of_each().collect(), &self.model);
-        Some(charge(Account::Host, weights))
     }
 
     fn tell_step_end(&mut self) {
@@ -478,7 +440,7 @@ impl Stepper {
             segments: &self.segments[0],
             buckets: &self.buckets[0],
             release: releases.pop(),
-            weights: self.weights(),
+            weights: gathered_weights(self),
             transport,
             context: StepContext {
                 // No weight is known before there is data. What counts is whether the micro-batch is the whole batch.
@@ -504,7 +466,7 @@ impl Stepper {
             (gradients, _) =
                 reduced(&mut self.model, buckets, reduction, gradients, release.as_mut(), watch)?;
         }
-        self.take_back(release)?;
+        take_back(self, release)?;
         if has_optimizer {
             let left = carried_of_all(left, samples, &plain);
             let _phase = phase(Phase::Step);
@@ -542,6 +504,28 @@ fn releases(stepper: &mut Stepper, lr: f64) -> Vec<Release> {
     })
 }
 
+/// Takes the state of the optimizer back, and the squares of the released gradients. Parameters that are underway arrive.
+fn take_back(stepper: &mut Stepper, releases: impl IntoIterator<Item = Release>) -> Result<(), EngineError> {
+    for mut release in releases {
+        let ended = release.end(&mut stepper.model);
+        let Release { optimizer, squares, .. } = release;
+        stepper.optimizer.join(optimizer);
+        if let Some(squares) = squares {
+            stepper.norms.add(stepper.ranks.sums().map_or(Ok(squares), |sums| sums.of(squares))?);
+        }
+        ended?;
+    }
+    Ok(())
+}
+
+/// What gathers parameters in a step, if they are sharded.
+fn gathered_weights(stepper: &Stepper) -> Option<Weights> {
+    let Stepper { ranks, segments, model, .. } = stepper;
+    let gatherer = ranks.of_parameters()?;
+    let weights = || Weights::new(gatherer.clone(), segments[0].stages_of_each().collect(), model);
+    Some(charge(Account::Host, weights))
+}
+
 /// The carried state of all samples of a step: what the recorded micro-batches left, and blanks for the samples of
 /// replicas and of micro-batches that are not recorded.
 fn carried_of_all(mut left: Vec<Carried>, samples: usize, device: &Device) -> Carried {
@@ -557,48 +541,6 @@ fn carried_of_all(mut left: Vec<Carried>, samples: usize, device: &Device) -> Ca
         left.extend(blanks);
     }
     Carried::joined(left)
-}
-
-impl StepperRanks {
-    /// The shards of the gradients, if they are sharded.
-    fn shards_of_gradients(&self) -> Option<Shards> {
-        let gatherer = self.gatherer.as_ref().filter(|it| it.shards.has(Shard::Gradients))?;
-        Some(charge(Account::Host, || gatherer.shards.clone()))
-    }
-
-    /// Sums over ranks of what each knows of its shards of the gradients; `None` if every rank has whole gradients.
-    pub(super) fn sums(&self) -> Option<ShardSums> {
-        let gatherer = self.gatherer.as_ref().filter(|it| it.shards.has(Shard::Gradients))?;
-        Some(ShardSums { replicas: self.replicas.clone(), executes: gatherer.executes })
-    }
-
-    /// Steps shards of whole parameters; `None` if no state is sharded, or if parameters are too.
-    pub(super) fn shard_step(&self) -> Option<ShardStep> {
-        let gatherer = self.gatherer.as_ref().filter(|it| !it.shards.has(Shard::Parameters))?;
-        Some(ShardStep::new(gatherer.clone()))
-    }
-
-    /// The sizes of the micro-batches with a 0 for each that another rank has and this one has not, where ranks meet in every
-    /// micro-batch.
-    fn with_idle_micro_batches(&self, mut sizes: Vec<usize>) -> Result<Vec<usize>, EngineError> {
-        if self.shards_of_gradients().is_none() {
-            return Ok(sizes);
-        }
-        let mut counts = vec![0.0; self.replicas.world_size()];
-        counts[self.replicas.rank()] = sizes.len() as f64;
-        let most = self.replicas.sum(&counts)?.into_iter().fold(0.0, f64::max);
-        // A count of a few micro-batches is exact.
-        charge(Account::Host, || sizes.resize(most as usize, 0));
-        Ok(sizes)
-    }
-
-    /// Counts the times of an all-reduce.
-    fn count(&mut self, times: Times) {
-        if let Some(times) = times {
-            let before = self.all_reduce_seconds.unwrap_or_default();
-            self.all_reduce_seconds = Some([0, 1].map(|of| before[of] + times[of].as_secs_f64()));
-        }
-    }
 }
 
 /// Finishes an all-reduce. The sums are released, or returned.

@@ -34,6 +34,7 @@
 mod agree;
 mod collectives;
 mod error;
+mod given;
 mod launch;
 #[cfg(feature = "mpi")]
 mod mpi;

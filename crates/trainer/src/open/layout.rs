@@ -7,7 +7,7 @@ use oomph_engine::{
     exhausted,
     layout::{DeviceSlot, Layout, Role},
     session::{Session, SplitKey, backend, largest_train_batch, threads_of_each},
-    step::{StepSettings, Stepper},
+    step::{StepSettings, Stepper, state},
 };
 use oomph_memory::{Account, ComputePool, charge};
 use oomph_model::Stages;
@@ -79,7 +79,7 @@ pub fn new_stepper(session: &Session) -> Result<(Stepper, Option<LoadedWeights>)
     let _phase = phase(Phase::Init);
     let (model, weights) = off_device(session, || initial_model(session))?;
     let mut stepper = stepper_of(session, model)?;
-    stepper.shard_parameters();
+    state::shard_parameters(&mut stepper);
     Ok((stepper, weights))
 }
 

@@ -4,7 +4,10 @@ use oomph_data::{Batch, Loader};
 use oomph_memory::{Account, charge};
 
 use oomph_advice::out_of_memory::OomContext;
-use oomph_engine::session::{Session, steps_per_epoch};
+use oomph_engine::{
+    session::{Session, steps_per_epoch},
+    step::state::{is_sharded, state},
+};
 use oomph_runs::{
     Quiet,
     state::{Checkpoint, StepSums, TrainProgress},
@@ -83,7 +86,7 @@ impl<'a> Follower<'a> {
                 RankCommand::Step { lr, norms } => {
                     let stepper = &mut self.driver.stepper;
                     // Elsewhere each rank knows the norms by itself, and rank 0 alone shows them.
-                    stepper.measure_norms(norms && stepper.is_sharded());
+                    stepper.measure_norms(norms && is_sharded(stepper));
                     self.step(lr)?
                 }
                 RankCommand::LastBatch => {
@@ -100,7 +103,7 @@ impl<'a> Follower<'a> {
                         replicas.gather_carried(carried)?;
                     }
                 }
-                RankCommand::State => drop(charge(Account::Host, || self.driver.stepper.state())?),
+                RankCommand::State => drop(charge(Account::Host, || state(&self.driver.stepper))?),
                 RankCommand::Check => replicas.check(&self.driver.stepper.model, self.progress.step)?,
                 RankCommand::Wait => {}
                 RankCommand::End => return Ok(()),

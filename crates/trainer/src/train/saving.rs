@@ -4,7 +4,11 @@ use oomph_core::{Phase, phase};
 use oomph_memory::{Account, charge};
 use oomph_model::{Carried, Named};
 
-use oomph_engine::{HostTensor, device_failure, exhausted, record::carried_record, step::StepperState};
+use oomph_engine::{
+    HostTensor, device_failure, exhausted,
+    record::carried_record,
+    step::state::{StepperState, is_sharded, state},
+};
 use oomph_runs::{
     Event, Saved,
     state::{About, AverageState, SavedCheckpoint, TrainState},
@@ -71,10 +75,10 @@ impl Training<'_> {
     /// # Errors
     /// [`TrainError::NonFiniteState`] where the last step had a finite loss, but made a value that is not finite.
     fn state(&self) -> Result<TrainState, TrainError> {
-        if self.driver.stepper.is_sharded() {
+        if is_sharded(&self.driver.stepper) {
             command(&self.session.replicas, RankCommand::State)?;
         }
-        let StepperState { model, optimizer, average } = self.driver.stepper.state()?;
+        let StepperState { model, optimizer, average } = state(&self.driver.stepper)?;
         self.check_finite("the parameter", &model)?;
         self.check_finite("the optimizer state", &optimizer.tensors)?;
         let broken = optimizer.packed.iter().find(|(_, packed)| !packed.is_finite());

@@ -2,7 +2,10 @@ use std::{collections::HashSet, time::Instant};
 
 use oomph_advice::{check_training, describe_policy, out_of_memory::PlannedTraining, planning::micro_batch};
 use oomph_core::Split;
-use oomph_engine::session::{EpochCut, Session, backend, steps, steps_per_epoch};
+use oomph_engine::{
+    session::{EpochCut, Session, backend, steps, steps_per_epoch},
+    step::state::{frozen_elements, trainable_elements},
+};
 use oomph_memory::{Account, charge};
 use oomph_runs::{
     Adapted, Event, Observer, Started, WeightsFile, environment,
@@ -178,8 +181,8 @@ fn started(training: &Training<'_>, checkpoint: Option<&Checkpoint>) -> Started 
     Started {
         run_dir: training.log.run.path().to_owned(),
         model: session.architecture.name().to_owned(),
-        parameters: training.driver.stepper.trainable_elements(),
-        frozen_parameters: training.driver.stepper.frozen_elements(),
+        parameters: trainable_elements(&training.driver.stepper),
+        frozen_parameters: frozen_elements(&training.driver.stepper),
         weights: session.weights.clone().filter(|_| checkpoint.is_none()),
         source: session.source_name(),
         sample: format!("{}, {}", spec.input, spec.target),

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use oomph_config::{Config, Interval, Shard, Sharing};
+use oomph_config::{Config, Interval, Sharing, sections::sharing::Shard};
 use oomph_data::{Batch, SampleError};
 use oomph_engine::session::steps;
 use oomph_memory::{Account, charge};

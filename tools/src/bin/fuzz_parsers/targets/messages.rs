@@ -1,8 +1,8 @@
 //! Messages of other processes: children, other ranks, drivers; and texts that go to a terminal.
 
 use oomph_cli::parsers as cli;
-use oomph_engine::parsers as engine;
 use oomph_doctor::{explain, is_of_device, is_out_of_memory, without_backtrace};
+use oomph_optimizer::parsers as optimizer;
 use oomph_parallel::parsers as parallel;
 use oomph_terminal::stream::shown;
 use oomph_trainer::parsers as trainer;
@@ -23,7 +23,12 @@ pub(super) fn targets() -> Vec<Target> {
         json(
             "command to a rank",
             trainer::rank_command,
-            &[r#"{"Step":{"lr":4591870180066957722,"norms":true}}"#, r#""State""#, r#""LastBatch""#, r#"{"Evaluate":7}"#],
+            &[
+                r#"{"Step":{"lr":4591870180066957722,"norms":true}}"#,
+                r#""State""#,
+                r#""LastBatch""#,
+                r#"{"Evaluate":7}"#,
+            ],
         ),
         Target {
             // A byte that is no UTF-8 becomes three, in a text that doubles as it grows: the old and the new one exist at
@@ -42,7 +47,7 @@ pub(super) fn targets() -> Vec<Target> {
         Target {
             // Names and shapes are in lists and maps.
             bound: |bytes| 64 * bytes.len() + 16 * KIB,
-            ..Target::new("shards of a rank's state", engine::shards_of_state, vec![state()])
+            ..Target::new("shards of a rank's state", optimizer::shards_of_state, vec![state()])
         },
         Target::new("collective of a rank", collective, vec![[1u8, 0, 0, 0, 0, 0, 0, 0].repeat(3)]),
         Target {

@@ -8,15 +8,15 @@ use burn_optim::{DynOptimizer, DynState, LearningRate, StateSink, StateSource};
 use oomph_kernels::{AdamStep, AdamTensors, Kernels, SgdStep, SgdTensors};
 use oomph_model::AnyTensor;
 
-use super::{
+use crate::{
     group::{After, Before, GroupRule},
     state::{Change, data},
 };
 
 /// Stochastic gradient descent, by [`SgdStep`]. Each step sets its learning rate.
 #[derive(Clone, Debug)]
-pub(super) struct Sgd {
-    pub(super) step: SgdStep,
+pub(crate) struct Sgd {
+    pub(crate) step: SgdStep,
 }
 
 /// The velocity of one parameter, if there is momentum.
@@ -88,9 +88,9 @@ impl GroupRule for Sgd {
 
 /// Adam or AdamW, by [`AdamStep`]. Each step sets its learning rate and time.
 #[derive(Clone, Debug)]
-pub(super) struct Adam {
-    pub(super) step: AdamStep,
-    pub(super) kernels: Kernels,
+pub(crate) struct Adam {
+    pub(crate) step: AdamStep,
+    pub(crate) kernels: Kernels,
 }
 
 /// The moments of one parameter.
@@ -192,21 +192,21 @@ impl GroupRule for Adam {
 }
 
 /// Changes the tensors of a state of [`Sgd`].
-pub(super) fn change_sgd(state: DynState, change: &mut Change<'_>) -> DynState {
+pub(crate) fn change_sgd(state: DynState, change: &mut Change<'_>) -> DynState {
     let rank = state.rank();
     let velocity = state.downcast::<SgdState>().velocity.map(change);
     DynState::create(SgdState { velocity }, rank)
 }
 
 /// Changes the tensors of a state of [`Adam`].
-pub(super) fn change_adam(state: DynState, change: &mut Change<'_>) -> DynState {
+pub(crate) fn change_adam(state: DynState, change: &mut Change<'_>) -> DynState {
     let rank = state.rank();
     let AdamState { time, moments } = state.downcast();
     DynState::create(AdamState { time, moments: moments.map(change) }, rank)
 }
 
 /// The names of the moments in Burn's record.
-pub(super) const MOMENTS: [&str; 2] = ["moment_1", "moment_2"];
+pub(crate) const MOMENTS: [&str; 2] = ["moment_1", "moment_2"];
 
 /// The name of a part of the state.
 fn join(prefix: &str, part: &str) -> String {

@@ -8,13 +8,13 @@ use oomph_model::{AnyTensor, Named, Stages, map_stages};
 
 /// Of each stage, whether it has a gradient. Where gradients are released, each step is about few stages, and a walk through all
 /// parameters takes a GPU's host longer than the step.
-pub(super) fn stages_of(gradients: &Named<AnyTensor>, model: &Stages) -> Vec<bool> {
+pub(crate) fn stages_of(gradients: &Named<AnyTensor>, model: &Stages) -> Vec<bool> {
     let has_gradient = |stage| names_of(gradients, stage).next().is_some();
     charge(Account::Host, || model.names().map(has_gradient).collect())
 }
 
 /// The names of the gradients of a stage.
-pub(super) fn names_of<'a>(
+pub(crate) fn names_of<'a>(
     gradients: &'a Named<AnyTensor>,
     stage: &'a str,
 ) -> impl Iterator<Item = &'a String> {
@@ -25,7 +25,7 @@ pub(super) fn names_of<'a>(
 
 /// Updates every parameter that has a gradient by `step`, one after the other. It takes a parameter off the autodiff graph, its
 /// gradient and its state, and gives the new ones. `states` are by parameter name.
-pub(super) fn step_each<S>(
+pub(crate) fn step_each<S>(
     states: &mut Named<S>,
     model: &mut Stages,
     mut gradients: Named<AnyTensor>,

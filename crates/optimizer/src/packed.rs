@@ -1,6 +1,6 @@
 //! Optimizers with packed state: `optimizer.state = "bf16"` and `"int8"`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use burn::tensor::Device;
 use oomph_config::{
@@ -18,14 +18,11 @@ use oomph_kernels::{
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Kernels, Named, ParameterInfo, Stages, visit_stages};
 
-use super::{
+use crate::record::{HostTensor, OptimizerRecord, PackedTensor, RecordError, Scalar};
+use crate::{
     group::{After, Before, GroupRule, step_together},
     state::Change,
     walk::{stages_of, step_each},
-};
-use crate::{
-    ranks::Shards,
-    record::{HostTensor, OptimizerRecord, PackedTensor, RecordError, Scalar},
 };
 
 /// Smaller parameters keep their state in 32 bits: norms and biases, whose state is small and whose precision matters most
@@ -33,11 +30,11 @@ use crate::{
 const LEAST: usize = 4096;
 
 /// An optimizer with packed state, for the parameters that [have](Self::holds) it.
-pub(super) struct Packed {
+pub(crate) struct Packed {
     rule: Rule,
     states: Named<PackedState>,
-    /// The shards that it steps, if it does not step whole parameters.
-    shards: Option<Shards>,
+    /// The elements of the whole parameters, if it steps shards of them.
+    whole: Option<Arc<Named<usize>>>,
 }
 
 /// The rule, whose steps set its learning rate and time.
@@ -59,7 +56,7 @@ struct PackedState {
 
 impl Packed {
     /// The optimizer of the settings, without state; `None` if these keep all state in 32 bits, or have none.
-    pub(super) fn new(settings: &OptimizerSettings, kernels: Kernels) -> Option<Self> {
+    pub(crate) fn new(settings: &OptimizerSettings, kernels: Kernels) -> Option<Self> {
         let format = match settings.state {
             StateFormat::Fp32 => return None,
             StateFormat::Bf16 => PackedFormat::Bf16,
@@ -70,40 +67,41 @@ impl Packed {
                 let (betas, weight_decay) = ([beta1 as f32, beta2 as f32], settings.weight_decay);
                 Some(PackedRule::Lion(LionStep { lr: 0.0, betas, weight_decay }))
             }
-            _ => super::sgd(settings)
+            _ => crate::optimizer::sgd(settings)
                 .filter(|sgd| sgd.step.momentum != 0.0)
                 .map(|sgd| PackedRule::Sgd(sgd.step))
-                .or_else(|| Some(PackedRule::Adam(super::adam(settings, kernels)?.step))),
+                .or_else(|| Some(PackedRule::Adam(crate::optimizer::adam(settings, kernels)?.step))),
         };
-        Some(Self { rule: Rule { rule: rule?, format, kernels }, states: Named::new(), shards: None })
+        Some(Self { rule: Rule { rule: rule?, format, kernels }, states: Named::new(), whole: None })
     }
 
     /// An optimizer of the same rule with the state of the parameters that `is_own` accepts.
-    pub(super) fn split_off(&mut self, is_own: impl Fn(&str) -> bool) -> Self {
+    pub(crate) fn split_off(&mut self, is_own: impl Fn(&str) -> bool) -> Self {
         let (own, rest) = std::mem::take(&mut self.states).into_iter().partition(|(name, _)| is_own(name));
         self.states = rest;
-        Self { rule: self.rule, states: own, shards: self.shards.clone() }
+        Self { rule: self.rule, states: own, whole: self.whole.clone() }
     }
 
     /// Takes back what was split off.
-    pub(super) fn join(&mut self, other: Self) {
+    pub(crate) fn join(&mut self, other: Self) {
         self.states.extend(other.states);
     }
 
     /// Sets that it steps shards.
-    pub(super) fn of_shards(self, shards: Option<Shards>) -> Self {
-        Self { shards, ..self }
+    pub(crate) fn of_shards(self, whole: Option<Arc<Named<usize>>>) -> Self {
+        Self { whole, ..self }
     }
 
     /// Whether the state of a parameter is packed. Tables of embeddings keep 8 bits out of their state, as in the paper: few of
     /// their rows have a gradient in a step, and those have large ones.
     fn holds(&self, info: &ParameterInfo<'_>, elements: usize) -> bool {
-        let elements = self.shards.as_ref().map_or(elements, |shards| shards.elements(info.name));
+        let whole = self.whole.as_ref().and_then(|whole| whole.get(info.name));
+        let elements = whole.copied().unwrap_or(elements);
         elements >= LEAST && (self.rule.format == PackedFormat::Bf16 || !info.is_embedding)
     }
 
     /// Updates the parameters whose state is packed, and takes their gradients out of `gradients`.
-    pub(super) fn step(&mut self, lr: f64, model: &mut Stages, gradients: &mut Named<AnyTensor>) {
+    pub(crate) fn step(&mut self, lr: f64, model: &mut Stages, gradients: &mut Named<AnyTensor>) {
         let mut own = Named::new();
         let stages = stages_of(gradients, model);
         charge(Account::Host, || {
@@ -128,25 +126,25 @@ impl Packed {
     }
 
     /// Changes the tensors of a parameter's state, if it is packed.
-    pub(super) fn change(&mut self, name: &str, change: &mut Change<'_>) {
+    pub(crate) fn change(&mut self, name: &str, change: &mut Change<'_>) {
         if let Some(state) = self.states.get_mut(name) {
             state.moments = std::mem::take(&mut state.moments).into_iter().map(change).collect();
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.states.is_empty()
     }
 
     /// Bytes of the state of the parameters whose names `of` accepts.
-    pub(super) fn state_bytes(&self, of: impl Fn(&str) -> bool) -> Bytes {
+    pub(crate) fn state_bytes(&self, of: impl Fn(&str) -> bool) -> Bytes {
         let states = self.states.iter().filter(|(name, _)| of(name));
         let words = states.flat_map(|(_, state)| &state.moments).map(AnyTensor::elements);
         Bytes::new(words.map(|words| (words * size_of::<u32>()) as u64).sum())
     }
 
     /// Copies the state to the host.
-    pub(super) fn record(
+    pub(crate) fn record(
         &self,
         record: &mut OptimizerRecord,
         is_wanted: impl Fn(&str) -> bool,
@@ -174,7 +172,7 @@ impl Packed {
     ///
     /// # Errors
     /// [`RecordError::OptimizerState`] if the state of a parameter is incomplete, or belongs to another optimizer.
-    pub(super) fn restore(
+    pub(crate) fn restore(
         &mut self,
         record: &mut OptimizerRecord,
         model: &Stages,
@@ -290,7 +288,7 @@ impl GroupRule for Rule {
 }
 
 /// Turns packed state of a record into that of 32 bits.
-pub(super) fn unpack(record: &mut OptimizerRecord) {
+pub(crate) fn unpack(record: &mut OptimizerRecord) {
     for (leaf, PackedTensor { shape, moment }) in std::mem::take(&mut record.packed) {
         let kind = if leaf.ends_with(SQUARE) { MomentKind::Square } else { MomentKind::Signed };
         record.tensors.insert(leaf, HostTensor { shape, values: moment.values(kind) });

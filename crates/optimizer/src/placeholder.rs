@@ -3,6 +3,6 @@ use oomph_model::AnyTensor;
 
 /// What stands for a tensor of a model during an operation on many tensors, so that the operation alone holds the tensor's
 /// memory: one number in host memory.
-pub(crate) fn placeholder(rank: usize) -> AnyTensor {
+pub fn placeholder(rank: usize) -> AnyTensor {
     AnyTensor::zeros(&vec![1; rank], &Device::flex())
 }

@@ -54,7 +54,7 @@ pub fn encode_state(record: &OptimizerRecord) -> Result<Vec<u8>, RecordError> {
 ///
 /// # Errors
 /// As [`encode_state`].
-pub(crate) fn encode_message(record: &OptimizerRecord) -> Result<Vec<u8>, RecordError> {
+pub fn encode_message(record: &OptimizerRecord) -> Result<Vec<u8>, RecordError> {
     let numbers = serde_json::to_vec(&(&record.scalars, &record.ranks))
         .map_err(|error| RecordError::Malformed { reason: error.to_string() })?;
     let length = (numbers.len() as u64).to_le_bytes();
@@ -65,7 +65,7 @@ pub(crate) fn encode_message(record: &OptimizerRecord) -> Result<Vec<u8>, Record
 ///
 /// # Errors
 /// [`RecordError::Malformed`] if another version of the program wrote it.
-pub(crate) fn decode_message(bytes: &[u8]) -> Result<OptimizerRecord, RecordError> {
+pub fn decode_message(bytes: &[u8]) -> Result<OptimizerRecord, RecordError> {
     let other = || RecordError::Malformed { reason: "another version of oomph wrote it".to_owned() };
     let (length, rest) = bytes.split_first_chunk().ok_or_else(other)?;
     let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| other())?;

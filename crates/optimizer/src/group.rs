@@ -4,11 +4,11 @@ use burn_optim::{DynOptimizer, DynState};
 use oomph_core::scope;
 use oomph_model::{AnyTensor, Named, Stages, map_stages};
 
-use super::walk::stages_of;
 use crate::placeholder::placeholder;
+use crate::walk::stages_of;
 
 /// A rule that updates many parameters at once.
-pub(super) trait GroupRule: Send + Sync {
+pub(crate) trait GroupRule: Send + Sync {
     /// The state of a parameter.
     type State;
 
@@ -20,28 +20,28 @@ pub(super) trait GroupRule: Send + Sync {
 }
 
 /// A rule of Burn's kind that updates many parameters at once too.
-pub(super) trait GroupedOptimizer: DynOptimizer + GroupRule<State = DynState> {}
+pub(crate) trait GroupedOptimizer: DynOptimizer + GroupRule<State = DynState> {}
 
 impl<R: DynOptimizer + GroupRule<State = DynState>> GroupedOptimizer for R {}
 
 /// A parameter before the step, off the autodiff graph.
-pub(super) struct Before<S> {
-    pub(super) parameter: AnyTensor,
-    pub(super) gradient: AnyTensor,
-    pub(super) state: S,
+pub(crate) struct Before<S> {
+    pub(crate) parameter: AnyTensor,
+    pub(crate) gradient: AnyTensor,
+    pub(crate) state: S,
 }
 
 /// A parameter after the step, off the autodiff graph.
-pub(super) struct After<S> {
-    pub(super) parameter: AnyTensor,
-    pub(super) state: S,
+pub(crate) struct After<S> {
+    pub(crate) parameter: AnyTensor,
+    pub(crate) state: S,
 }
 
 /// Updates every parameter that has a gradient, all by one call of `rule`. `states` are by parameter name.
 ///
 /// The gradients are freed together at the end. So in the first step, new state is in memory beside all gradients, as old state is
 /// at the start of every later step.
-pub(super) fn step_together<R: GroupRule + ?Sized>(
+pub(crate) fn step_together<R: GroupRule + ?Sized>(
     rule: &R,
     states: &mut Named<R::State>,
     lr: f64,
@@ -78,11 +78,13 @@ mod tests {
 
     use burn::tensor::{Device, kind::BridgeTensor};
     use burn_optim::{StateSink, StateSource};
-    use oomph_config::Config;
+    use oomph_config::{Config, Optimizer as OptimizerSettings};
     use oomph_model::Kernels;
 
-    use super::{super::*, *};
+    use super::*;
     use crate::{
+        Optimizer,
+        optimizer::{Rule, adam, sgd},
         record::{HostTensor, OptimizerRecord, model_record},
         tests::{device, model},
     };

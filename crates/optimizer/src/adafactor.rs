@@ -21,22 +21,22 @@ use oomph_model::AnyTensor;
 /// dimensions. For a convolution kernel `[O, I, 3, 3]` that keeps two thirds of a full mean. Here the matrix is `[O,
 /// I·3·3]`, as in the matrix multiplication of the convolution. `[512, 512, 3, 3]` keeps 5,120 values, not 1,572,864.
 #[derive(Clone, Debug)]
-pub(super) struct Adafactor {
+pub(crate) struct Adafactor {
     /// τ ≤ 0. The closer to 0, the sooner old squares are forgotten.
-    pub(super) beta2_decay: f64,
+    pub(crate) beta2_decay: f64,
     /// ε₁: the smallest root mean square that a gradient is divided by.
-    pub(super) epsilon1: f64,
+    pub(crate) epsilon1: f64,
     /// ε₂: the smallest root mean square of a parameter that scales its steps.
-    pub(super) epsilon2: f64,
+    pub(crate) epsilon2: f64,
     /// d: the largest root mean square of an update before it is scaled.
-    pub(super) d: f64,
+    pub(crate) d: f64,
     /// λ, decoupled weight decay.
-    pub(super) weight_decay: f64,
+    pub(crate) weight_decay: f64,
 }
 
 /// The means of squares of one parameter.
 #[derive(Clone, Debug)]
-pub(super) struct AdafactorState {
+pub(crate) struct AdafactorState {
     step: usize,
     /// The mean of each row, `[R, 1]`; `None` for a vector, which is a single row.
     rows: Option<Tensor<2>>,

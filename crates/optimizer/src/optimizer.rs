@@ -1,16 +1,6 @@
 //! Optimizers: those of Burn, `Lion` and `Adafactor`, which Burn lacks and which keep little state, SGD and
 //! Adam in place by kernels of oomph, and SGD, Adam and Lion with packed state.
 
-mod adafactor;
-mod check;
-mod group;
-mod in_place;
-mod lion;
-mod offload;
-mod packed;
-mod state;
-mod walk;
-
 use std::{collections::BTreeMap, sync::Arc};
 
 use burn::tensor::Device;
@@ -25,37 +15,34 @@ use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Kernels, Named, Stages};
 
 use crate::{
-    ranks::Shards,
+    adafactor::Adafactor,
+    group::{self, GroupedOptimizer},
+    in_place,
+    lion::Lion,
+    offload::change_state,
+    packed::{self, Packed},
     record::{HostTensor, OptimizerRecord, RecordError, Scalar},
+    state::ChangeState,
+    walk::step_each,
 };
-
-pub use check::check_record;
-
-use adafactor::Adafactor;
-use group::GroupedOptimizer;
-use lion::Lion;
-use offload::change_state;
-use packed::Packed;
-use state::ChangeState;
-use walk::step_each;
 
 /// An optimizer with its state by parameter name.
 ///
 /// It updates one parameter at a time; on a GPU, SGD and Adam update all at once. Burn's `ModuleOptimizer` is not used, since
 /// it keys its state by identities that change with every process.
 pub struct Optimizer {
-    rule: Rule,
-    states: Named<DynState>,
+    pub(crate) rule: Rule,
+    pub(crate) states: Named<DynState>,
     /// For the parameters with packed state, if the settings ask for it.
-    packed: Option<Packed>,
-    change_state: Option<ChangeState>,
+    pub(crate) packed: Option<Packed>,
+    pub(crate) change_state: Option<ChangeState>,
     /// Whether state lies in host memory between steps.
-    offloads: bool,
+    pub(crate) offloads: bool,
 }
 
 /// How an optimizer updates parameters.
 #[derive(Clone)]
-enum Rule {
+pub(crate) enum Rule {
     /// One after the other.
     Each(Arc<dyn DynOptimizer>),
     /// All of a device at once.
@@ -108,14 +95,14 @@ impl Optimizer {
         Self { offloads, ..self }
     }
 
-    /// Sets that it steps shards, which have the format of state that whole parameters have.
+    /// Sets that it steps shards of parameters. `whole` has the elements of the whole parameters, whose format of state shards have.
     #[must_use]
-    pub(crate) fn of_shards(self, shards: Option<Shards>) -> Self {
-        Self { packed: self.packed.map(|packed| packed.of_shards(shards)), ..self }
+    pub fn of_shards(self, whole: Option<Arc<Named<usize>>>) -> Self {
+        Self { packed: self.packed.map(|packed| packed.of_shards(whole)), ..self }
     }
 
     /// Moves the state of the parameters that `is_own` accepts into an optimizer of the same rule.
-    pub(crate) fn split_off(&mut self, is_own: impl Fn(&str) -> bool) -> Self {
+    pub fn split_off(&mut self, is_own: impl Fn(&str) -> bool) -> Self {
         charge(Account::Host, || {
             let (own, rest) =
                 std::mem::take(&mut self.states).into_iter().partition(|(name, _)| is_own(name));
@@ -127,7 +114,7 @@ impl Optimizer {
     }
 
     /// Takes back the state of an optimizer that was [split off](Self::split_off).
-    pub(crate) fn join(&mut self, other: Self) {
+    pub fn join(&mut self, other: Self) {
         charge(Account::Host, || {
             self.states.extend(other.states);
             if let (Some(packed), Some(other)) = (&mut self.packed, other.packed) {
@@ -146,7 +133,7 @@ impl Optimizer {
     }
 
     /// Takes the step with state that is on the device.
-    fn step_here(&mut self, lr: f64, model: &mut Stages, mut gradients: Named<AnyTensor>) {
+    pub(crate) fn step_here(&mut self, lr: f64, model: &mut Stages, mut gradients: Named<AnyTensor>) {
         if let Some(packed) = &mut self.packed {
             packed.step(lr, model, &mut gradients);
         }
@@ -176,7 +163,10 @@ impl Optimizer {
     }
 
     /// As [`record`](Self::record), of the parameters whose names `is_wanted` accepts.
-    pub(crate) fn record_of(&self, is_wanted: impl Fn(&str) -> bool) -> Result<OptimizerRecord, RecordError> {
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub fn record_of(&self, is_wanted: impl Fn(&str) -> bool) -> Result<OptimizerRecord, RecordError> {
         let mut record = OptimizerRecord::default();
         for (name, state) in self.states.iter().filter(|(name, _)| is_wanted(name)) {
             let leaves = self.leaves(name, state);
@@ -273,14 +263,14 @@ impl Optimizer {
 }
 
 /// SGD by kernels of oomph, if the settings ask for SGD.
-fn sgd(settings: &OptimizerSettings) -> Option<in_place::Sgd> {
+pub(crate) fn sgd(settings: &OptimizerSettings) -> Option<in_place::Sgd> {
     let OptimizerKind::Sgd { momentum, dampening, nesterov } = settings.kind else { return None };
     let (weight_decay, momentum) = (settings.weight_decay as f32, momentum as f32);
     Some(in_place::Sgd { step: SgdStep { lr: 0.0, weight_decay, momentum, dampening, nesterov } })
 }
 
 /// Adam or AdamW by `kernels` of oomph, if the settings ask for one that these have.
-fn adam(settings: &OptimizerSettings, kernels: Kernels) -> Option<in_place::Adam> {
+pub(crate) fn adam(settings: &OptimizerSettings, kernels: Kernels) -> Option<in_place::Adam> {
     let (moments, decoupled) = match settings.kind {
         OptimizerKind::Adam(moments) => (moments, false),
         OptimizerKind::AdamW(moments) => (moments, true),

@@ -3,7 +3,7 @@ use burn_optim::{DynState, LearningRate, Optimizer, RecordState, StateSink, Stat
 use oomph_kernels::ranked;
 use oomph_model::AnyTensor;
 
-use super::state::{Change, data};
+use crate::state::{Change, data};
 
 /// Lion (Chen et al. 2023, <https://arxiv.org/abs/2302.06675>, algorithm 2). Every step has the same size, in the
 /// direction of the sign of a momentum. It keeps one value per parameter.
@@ -14,23 +14,23 @@ use super::state::{Change, data};
 /// m = β₂ m + (1 − β₂) g
 /// ```
 #[derive(Clone, Debug)]
-pub(super) struct Lion {
+pub(crate) struct Lion {
     /// β₁: the weight of the momentum in the direction.
-    pub(super) beta1: f64,
+    pub(crate) beta1: f64,
     /// β₂: the decay of the momentum.
-    pub(super) beta2: f64,
+    pub(crate) beta2: f64,
     /// λ, decoupled weight decay.
-    pub(super) weight_decay: f64,
+    pub(crate) weight_decay: f64,
 }
 
 /// The momentum of one parameter.
 #[derive(Clone, Debug)]
-pub(super) struct LionState {
+pub(crate) struct LionState {
     momentum: AnyTensor,
 }
 
 /// Changes the tensor of a state.
-pub(super) fn change_lion(state: DynState, change: &mut Change<'_>) -> DynState {
+pub(crate) fn change_lion(state: DynState, change: &mut Change<'_>) -> DynState {
     let rank = state.rank();
     let momentum = change(state.downcast::<LionState>().momentum);
     DynState::create(LionState { momentum }, rank)

@@ -5,7 +5,7 @@ use oomph_core::scope;
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Kernels, Named, Stages};
 
-use super::{
+use crate::{
     Optimizer,
     in_place::{change_adam, change_sgd},
     lion::change_lion,
@@ -14,7 +14,7 @@ use super::{
 };
 
 /// How the tensors of a state are changed; `None` for the optimizers of Burn, whose tensors are out of reach.
-pub(super) fn change_state(settings: &OptimizerSettings, kernels: Kernels) -> Option<ChangeState> {
+pub(crate) fn change_state(settings: &OptimizerSettings, kernels: Kernels) -> Option<ChangeState> {
     match settings.kind {
         OptimizerKind::Lion { .. } => Some(change_lion),
         _ if kernels == Kernels::Composed => None,
@@ -31,7 +31,7 @@ impl Optimizer {
     ///
     /// The copies and the step are in one stream of a GPU. So nothing would be gained by fetching a state earlier: it would take
     /// memory beside that of the stage before.
-    pub(super) fn step_by_stage(&mut self, lr: f64, model: &mut Stages, mut gradients: Named<AnyTensor>) {
+    pub(crate) fn step_by_stage(&mut self, lr: f64, model: &mut Stages, mut gradients: Named<AnyTensor>) {
         let stages: Vec<Named<AnyTensor>> = charge(Account::Host, || {
             let own = |stage| {
                 let names: Vec<String> = names_of(&gradients, stage).cloned().collect();
@@ -53,7 +53,7 @@ impl Optimizer {
     }
 
     /// Changes the tensors of the state of a parameter.
-    pub(super) fn change(&mut self, name: &str, change: &mut Change<'_>) {
+    pub(crate) fn change(&mut self, name: &str, change: &mut Change<'_>) {
         if let Some(change_state) = self.change_state
             && let Some((name, state)) = self.states.remove_entry(name)
         {
