@@ -61,6 +61,7 @@ fn each_policy_goes_together_with_it() {
         ("release", "memory.gradients = 'release'\ndevice.bucket = 1000\n", 0.0),
         ("frozen", "model.freeze = ['stem', 'layer1', 'layer3']\n", 0.0),
         ("bf16", "memory.precision = 'bf16'\n", 0.0),
+        ("fp16", "memory.precision = 'fp16'\n", 0.0),
         ("offload", "memory.offload = ['optimizer', 'activations']\nmemory.recompute = 'stages'\n", 0.0),
         ("average", "train.ema = 0.9\n", 0.0),
         ("value", "optimizer.clip_value = 0.001\n", 0.0),

@@ -36,12 +36,7 @@ const EXCEPTIONS: &[Exception] = &[
     exception("retired words", "crates/config/", "device.cut", "the error for the retired key names it"),
     exception("retired words", "docs/writing.md", "*", "lists the retired words"),
     exception("retired words", "CHANGELOG.md", "*", "names what was renamed"),
-    exception(
-        "retired words",
-        "crates/optimizer/src/",
-        "State",
-        "the name in Burn's trait `Optimizer`",
-    ),
+    exception("retired words", "crates/optimizer/src/", "State", "the name in Burn's trait `Optimizer`"),
     exception(
         "retired words",
         "crates/kernels/src/differentiable.rs",

@@ -8,7 +8,7 @@ use super::{CPU, FORMATS, full_as, probe};
 use crate::probe::{Probe, Ready};
 
 /// Channels of input and output, the size of images, the kernel, and the stride.
-const SHAPES: [[usize; 5]; 35] = [
+const SHAPES: [[usize; 5]; 41] = [
     [4, 4, 8, 3, 1],
     [16, 16, 4, 3, 1],
     [64, 64, 4, 3, 1],
@@ -25,6 +25,8 @@ const SHAPES: [[usize; 5]; 35] = [
     [128, 128, 16, 3, 1],
     [256, 256, 8, 3, 1],
     [256, 256, 14, 3, 1],
+    [256, 256, 6, 3, 1],
+    [512, 512, 3, 3, 1],
     [512, 512, 4, 3, 1],
     [512, 512, 7, 3, 1],
     [64, 128, 32, 3, 2],
@@ -39,6 +41,10 @@ const SHAPES: [[usize; 5]; 35] = [
     [512, 128, 12, 1, 1],
     [256, 1024, 14, 1, 1],
     [1024, 256, 14, 1, 1],
+    [256, 1024, 6, 1, 1],
+    [1024, 256, 6, 1, 1],
+    [512, 2048, 3, 1, 1],
+    [2048, 512, 3, 1, 1],
     [512, 2048, 4, 1, 1],
     [2048, 512, 4, 1, 1],
     [64, 128, 32, 1, 2],
@@ -84,7 +90,7 @@ impl Shape {
 pub(super) fn probes() -> Vec<Probe> {
     let mut probes = Vec::new();
     for (dtype, most) in FORMATS.into_iter().zip(MOST) {
-        let batches = if dtype == DType::F32 { &[1, 4, 16, 64][..] } else { &[2, 16] };
+        let batches = if dtype == DType::F32 { &[1, 4, 16, 64][..] } else { &[2, 16, 64] };
         for of_images in SHAPES {
             let shapes = batches.iter().map(|batch| Shape::new(*batch, of_images));
             for shape in shapes.filter(|shape| shape.arithmetic() <= most) {

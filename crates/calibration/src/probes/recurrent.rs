@@ -9,8 +9,16 @@ use oomph_kernels::{
 use super::{CPU, FORMATS, copied, full, probe};
 use crate::probe::{Probe, Ready};
 
-/// Samples, steps, features and units.
-const SHAPES: [[usize; 4]; 16] = [
+/// Samples, steps, features and units. A training computes a sequence in runs of a few steps.
+const SHAPES: [[usize; 4]; 24] = [
+    [4, 3, 64, 1024],
+    [8, 6, 64, 256],
+    [16, 6, 64, 256],
+    [32, 8, 64, 256],
+    [16, 8, 256, 256],
+    [64, 8, 256, 256],
+    [4, 8, 1024, 1024],
+    [16, 8, 1024, 1024],
     [2, 8, 8, 16],
     [8, 1, 64, 64],
     [2, 32, 64, 256],

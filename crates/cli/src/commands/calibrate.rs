@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Exit, CliError> {
     let notices = Notices::default();
     if !arguments.json {
         notices.line(format!(
-            "measuring {machine}; it takes about half a minute, in which other programs should rest"
+            "measuring {machine}; it takes about a minute, in which other programs should rest"
         ));
     }
     let start = Instant::now();
