@@ -29,8 +29,30 @@ fn every_device_is_planned_as_it_is_measured() {
     }
 }
 
+/// A first state is made from a gradient: it must not keep the memory of the whole one.
 #[test]
-#[ignore = "run by the test above, in a process of its own"]
+fn every_optimizer_holds_its_shards_alone() {
+    for optimizer in ["lion'", "adan'", "rmsprop', centered = true", "sgd', momentum = 0.9"] {
+        for shard in ["optimizer", "gradients"] {
+            let config = format!(
+                "model = {{ name = 'lstm', hidden = 200, layers = 2 }}
+                 data = {{ source = 'synthetic', kind = 'sequence', steps = 8, features = 16, workers = 0, train_samples = 54, \
+                           test_samples = 9 }}
+                 train = {{ steps = 3, batch = 18 }}
+                 optimizer = {{ name = '{optimizer} }}
+                 device = {{ devices = 'cpu,cpu,cpu', threads = 3, strategy = 'ddp', shard = '{shard}' }}\n"
+            );
+            let label = format!("{optimizer} {shard}");
+            let answer = answer_of("drift::devices_are_measured", &label, &config);
+            let outcomes: Vec<Outcome> = serde_json::from_str(&answer).unwrap();
+            let errors = device_errors(&outcomes);
+            assert!(errors.iter().all(|error| error.abs() <= 0.015), "{label}: {errors:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "run by the tests above, in a process of its own"]
 fn devices_are_measured() {
     let config = env::var(CASE).expect("the test above names the case");
     let outcomes = measure_devices(&config).unwrap();

@@ -214,3 +214,17 @@ fn planned_times_are_those_of_the_choice() {
     assert_eq!(timeline.needed_bytes().get(), peak(&fitted));
     assert!(seconds(&fitted) > seconds(&session(RESNET, "")));
 }
+
+#[test]
+fn replicas_shard_where_that_fits() {
+    let of = |settings: &str| session(RESNET, &format!("device.devices = 'cpu,cpu,cpu'\n{settings}"));
+    let plain = peak(&of(""));
+    let sharded = peak(&of("device.shard = 'gradients'\n"));
+    assert!(sharded < plain);
+    // The micro-batch is one sample already for some ranks, and what is left are the optimizer's state and the gradients.
+    let limit = Bytes::new(sharded + sharded / 50);
+    let chooses = of(&format!("memory = {{ limit = {}, fit = 'auto' }}", limit.get()));
+    let changes = fit_changes(&chooses, PlanOptions::default()).expect("a plan").expect("a choice");
+    assert!(changes.iter().any(|change| matches!(change, Change::Shard(_))), "{changes:?}");
+    assert!(peak(&chooses) <= limit.get());
+}

@@ -14,7 +14,7 @@ use crate::{
         memory::{Gradients, MicroBatch, Precision, Recompute},
         offload::Offload,
         optimizer::{OptimizerName, StateFormat},
-        sharing::Shard,
+        sharing::{Shard, Sharing},
     },
     setting::Setting,
     value::Value,
@@ -130,8 +130,8 @@ impl Config {
     /// or lower layers aside, and all checks of [`load`](Self::load) hold. Of two changes of one key the later one
     /// counts.
     ///
-    /// `[model]` and `[data]` are shared with this configuration. `device` is a copy of its field, as no change is about
-    /// it; other fields come from the settings, even if a caller assigned to them.
+    /// `[model]` and `[data]` are shared with this configuration. `device` is a copy of its field, but for a change of
+    /// `device.shard`; other fields come from the settings, even if a caller assigned to them.
     ///
     /// # Errors
     /// A value is out of range, or contradicts another.
@@ -152,6 +152,13 @@ impl Config {
         });
         let mut changed = Self::of_sections(self.name().to_owned(), sections)?;
         changed.device = self.device.clone();
+        if let Sharing::Ddp(ddp) = &mut changed.device.sharing {
+            let shards = changes.iter().filter_map(|change| match change {
+                Change::Shard(shard) => Some(*shard),
+                _ => None,
+            });
+            ddp.shard = shards.last().unwrap_or(ddp.shard);
+        }
         Ok(changed)
     }
 }

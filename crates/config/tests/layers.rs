@@ -8,6 +8,7 @@ use oomph_config::{
     Sharing, Sources, Strategy, Value, Warmup,
     sections::averaging::{Averaging, Ema, Swa},
     sections::eval_metric::EvalMetric,
+    sections::sharing::Shard,
     sections::train::Length,
 };
 use oomph_core::Bytes;
@@ -458,4 +459,16 @@ fn a_training_keeps_the_average_of_the_highest_layer() {
     assert_eq!(config.train.average, Some(Averaging::Swa(swa)));
     let config = load("[train]\nswa = 0.5\n", &["train.ema=0.9"]);
     assert_eq!(config.train.average, Some(Averaging::Ema(Ema { decay: 0.9, warmup: true })));
+}
+
+#[test]
+fn a_change_shards_what_the_devices_hold() {
+    let config = Config::from_toml("x", "device.devices = ['cpu', 'cpu']").unwrap();
+    let changed = config.changed(&[Change::Shard(Shard::Gradients)]).unwrap();
+    let shard = |config: &Config| match &config.device.sharing {
+        Sharing::Ddp(ddp) => ddp.shard,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([shard(&config), shard(&changed)], [Shard::None, Shard::Gradients]);
+    assert_eq!(shard(&changed.changed(&[]).unwrap()), Shard::Gradients);
 }

@@ -1,6 +1,6 @@
 use std::{cell::OnceCell, ops::Range};
 
-use oomph_config::{Change, ConfigError};
+use oomph_config::{Change, ConfigError, Sharing};
 use oomph_core::Bytes;
 use oomph_engine::session::{Session, SplitKey, largest_train_batch};
 use oomph_plan::Backend;
@@ -65,10 +65,15 @@ pub fn advise_on(subject: Subject, session: &Session, available_bytes: Bytes, ba
     advisor.advise()
 }
 
-/// Whether the parameters alone exceed the memory. No lever makes them smaller, so none needs a plan: the plans of a model
-/// far too large take a minute.
+/// Whether the parameters alone exceed the memory, or with replicas a rank's shard of them. No lever makes them smaller, so none
+/// needs a plan: the plans of a model far too large take a minute.
 fn parameters_exceed(session: &Session, available_bytes: Bytes) -> bool {
-    session.summary(1).is_ok_and(|summary| summary.parameter_bytes > available_bytes)
+    let ranks = match &session.config.device.sharing {
+        Sharing::Ddp(_) => session.world_size() as u64,
+        _ => 1,
+    };
+    let least = |bytes: Bytes| Bytes::new(bytes.get() / ranks.max(1));
+    session.summary(1).is_ok_and(|summary| least(summary.parameter_bytes) > available_bytes)
 }
 
 /// The kind of work that must fit.

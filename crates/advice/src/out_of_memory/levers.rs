@@ -202,6 +202,7 @@ pub(super) fn lever_of(change: &Change) -> Option<&'static Lever> {
         Change::Recompute(_) => "recompute",
         Change::Gradients(_) => "gradients",
         Change::Offload(_) => "offload",
+        Change::Shard(_) => "shard",
         _ => return None,
     };
     LEVERS.iter().find(|lever| lever.name == name)

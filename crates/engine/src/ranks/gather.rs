@@ -113,6 +113,7 @@ impl Gatherer {
                 let (values, mut start) = (underway.resolve(), 0);
                 for name in names {
                     let length = self.shards.elements(&name);
+                    // `values` lives on, so that the product is a copy.
                     let part = AnyTensor::from(values.clone().narrow(0, start, length)).scale(1.0);
                     add(name.clone(), part.shaped(self.shards.shape(&name)));
                     start += length;
@@ -204,7 +205,7 @@ impl ShardStep {
         }
         let shards = &self.gatherer.shards;
         let own = |(name, whole): (String, AnyTensor)| {
-            let shard = shards.of(&name, whole)?;
+            let shard = shards.of(&name, &whole)?;
             Some((name, shard))
         };
         let gradients = match shards.has(Shard::Gradients) {

@@ -340,7 +340,7 @@ impl Reduction {
                 if let Some(shards) = &self.shards {
                     reduced = reduced
                         .into_iter()
-                        .filter_map(|(name, whole)| Some((name.clone(), shards.of(&name, whole)?)))
+                        .filter_map(|(name, whole)| Some((name.clone(), shards.of(&name, &whole)?)))
                         .collect();
                 }
             }

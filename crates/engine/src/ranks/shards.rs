@@ -106,11 +106,12 @@ impl Shards {
     }
 
     /// This rank's shard of a plain tensor in the shape of the parameter, in memory of its own; `None` where it has no elements.
-    pub(crate) fn of(&self, name: &str, tensor: AnyTensor) -> Option<AnyTensor> {
+    pub(crate) fn of(&self, name: &str, tensor: &AnyTensor) -> Option<AnyTensor> {
         let shape = charge(Account::Host, || self.shard_shape(name))?;
         let range = self.range(name);
-        let part = AnyTensor::from(tensor.flattened().narrow(0, range.start, range.len()));
-        // The planner sees the memory of a multiplication, and not that of a copy. A factor of 1 changes no bit.
+        let part = AnyTensor::from(tensor.clone().flattened().narrow(0, range.start, range.len()));
+        // The planner sees the memory of a multiplication, and not that of a copy. A factor of 1 changes no bit. The caller holds the
+        // whole tensor, so the product cannot overwrite its memory and keep it.
         Some(part.scale(1.0).shaped(&shape))
     }
 
@@ -120,7 +121,7 @@ impl Shards {
             if !self.includes(info.name) {
                 return parameter;
             }
-            match self.of(info.name, parameter.clone().inner()) {
+            match self.of(info.name, &parameter.clone().inner()) {
                 Some(shard) => shard.tracked_like(&parameter, info.trainable),
                 None => without_elements(&parameter, info.trainable),
             }

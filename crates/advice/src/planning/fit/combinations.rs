@@ -1,8 +1,8 @@
 //! The combinations of levers that a search looks at.
 
 use oomph_config::{
-    Change, MicroBatch, Precision, Recompute,
-    sections::{fit::Allow, memory::Gradients, offload::Offload, optimizer::StateFormat},
+    Change, Config, MicroBatch, Precision, Recompute, Sharing,
+    sections::{fit::Allow, memory::Gradients, offload::Offload, optimizer::StateFormat, sharing::Shard},
 };
 use oomph_engine::session::Session;
 use oomph_plan::Backend;
@@ -17,6 +17,8 @@ pub(crate) struct Levers {
     gradients: bool,
     /// On GPUs alone: on the CPU the host's memory is the same.
     offload: bool,
+    /// With several replicas.
+    shard: bool,
     allow: Allow,
 }
 
@@ -48,8 +50,17 @@ impl Levers {
             recompute: matches!(memory.recompute, Recompute::None | Recompute::Auto),
             gradients: memory.gradients == Gradients::Keep,
             offload: memory.offload == Offload::default() && !matches!(backend, Backend::Cpu { .. }),
+            shard: shard_of(&session.config) == Some(Shard::None) && session.world_size() > 1,
             allow: Allow::default(),
         }
+    }
+}
+
+/// `device.shard`, with replicas that can shard.
+pub(super) fn shard_of(config: &Config) -> Option<Shard> {
+    match &config.device.sharing {
+        Sharing::Ddp(ddp) => Some(ddp.shard),
+        _ => None,
     }
 }
 
@@ -70,9 +81,11 @@ pub(crate) fn combinations(session: &Session, levers: Levers) -> Vec<Combination
     let states = [(levers.allow.bf16_state, StateFormat::Bf16), (levers.allow.int8_state, StateFormat::Int8)];
     let is_plain = session.config.optimizer.state == StateFormat::Fp32;
     let states = states.into_iter().filter(|(is_allowed, _)| *is_allowed && is_plain);
-    let switches: [Vec<Change>; 4] = [
+    let shard = Shard::ALL.into_iter().skip(1).filter(|_| levers.shard).map(Change::Shard);
+    let switches: [Vec<Change>; 5] = [
         gradients.into_iter().collect(),
         offload.collect(),
+        shard.collect(),
         precision.into_iter().collect(),
         states.map(|(_, format)| Change::State(format)).collect(),
     ];

@@ -8,11 +8,12 @@ use std::borrow::Cow;
 
 use oomph_config::{
     Change, Config, MicroBatch, Precision, Recompute,
-    sections::{memory::Gradients, offload::Offload, optimizer::StateFormat},
+    sections::{memory::Gradients, offload::Offload, optimizer::StateFormat, sharing::Shard},
 };
 use oomph_engine::session::{Session, SplitKey, backend, largest_train_batch};
 use oomph_memory::{Account, charge};
 
+use self::combinations::shard_of;
 use super::options::PlanOptions;
 use crate::{error::PlanError, varied::varied};
 
@@ -81,11 +82,14 @@ pub fn choice_of(earlier: &Config, config: &Config) -> Vec<Change> {
     let micro_batch = before.micro_batch.filter(|size| is_free && now.micro_batch != Some(*size));
     let is_free = matches!(now.recompute, Recompute::None | Recompute::Auto);
     let recompute = (is_free && before.recompute != now.recompute).then(|| before.recompute.clone());
+    let shard = shard_of(config).zip(shard_of(earlier));
+    let shard = shard.and_then(|(now, before)| other(now, before, Shard::None));
     let chosen = [
         micro_batch.map(Change::MicroBatch),
         recompute.map(Change::Recompute),
         other(now.gradients, before.gradients, Gradients::Keep).map(Change::Gradients),
         other(now.offload, before.offload, Offload::default()).map(Change::Offload),
+        shard.map(Change::Shard),
         other(now.precision, before.precision, Precision::Fp32).map(Change::Precision),
         other(config.optimizer.state, earlier.optimizer.state, StateFormat::Fp32).map(Change::State),
     ];
