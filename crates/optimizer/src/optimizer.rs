@@ -214,7 +214,7 @@ impl Optimizer {
     /// [`RecordError::OptimizerState`] if the state of a parameter is incomplete, or belongs to another optimizer.
     ///
     /// # Panics
-    /// Burn panics on a record that [`check_record`] refuses.
+    /// Burn panics on a record that [`check_record`](crate::check_record) refuses.
     pub fn restore(&mut self, mut record: OptimizerRecord, model: &Stages) -> Result<(), RecordError> {
         if let Some(packed) = &mut self.packed {
             packed.restore(&mut record, model, self.offloads)?;
