@@ -153,11 +153,11 @@ impl Config {
         let mut changed = Self::of_sections(self.name().to_owned(), sections)?;
         changed.device = self.device.clone();
         if let Sharing::Ddp(ddp) = &mut changed.device.sharing {
-            let shards = changes.iter().filter_map(|change| match change {
+            let mut shards = changes.iter().filter_map(|change| match change {
                 Change::Shard(shard) => Some(*shard),
                 _ => None,
             });
-            ddp.shard = shards.last().unwrap_or(ddp.shard);
+            ddp.shard = shards.next_back().unwrap_or(ddp.shard);
         }
         Ok(changed)
     }
