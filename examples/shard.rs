@@ -16,8 +16,6 @@ oomph::install_meter!();
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("{:11} {:9}  peak in use of each device", "shard", "eval loss");
-    // Each holds less than the one before, so the peak of each run is its own only if it comes first: the meter counts the peak of
-    // every run by itself.
     for shard in ["none", "optimizer", "gradients", "parameters"] {
         let done = trained(shard)?;
         let peaks: Vec<_> =
