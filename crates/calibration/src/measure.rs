@@ -19,7 +19,8 @@ fn of_both(one: Sample, other: Sample) -> Sample {
     Sample { seconds, ..shorter }
 }
 
-/// Measures the kernels of this machine on the running compute threads. `observe` gets how many timings of all are done. What an operation takes beside its kernel is left at 0: whole trainings show it. Nothing is written.
+/// Measures the kernels of this machine on the running compute threads. `observe` gets how many timings of all are done. What an
+/// operation takes beside its kernel is left at 0: whole trainings show it. Nothing is written.
 pub fn measure(machine: MachineKey, mut observe: impl FnMut(usize, usize)) -> Calibration {
     let probes = probes::all();
     let mut clock = Clock::new();

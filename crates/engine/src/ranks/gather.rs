@@ -1,19 +1,19 @@
 //! The all-gather of sharded parameters.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Instant,
+};
 
 use burn::tensor::{DType, Device, Tensor, distributed::CollectiveTensor};
 use oomph_config::sections::sharing::Shard;
 use oomph_kernels::offload::{arrived, left_device};
-use oomph_memory::{
-    Account, charge,
-    record::{track, transfer},
-};
+use oomph_memory::{Account, charge, record::track};
 use oomph_model::{AnyTensor, Named, Stages, map_stages, visit_stages};
 use oomph_parallel::group::{Gathered, Pending};
 use oomph_timeline::TrackKind;
 
-use super::{Bucket, Replicas, Shards};
+use super::{Bucket, Replicas, Shards, reduction::awaited};
 use crate::{EngineError, optimizer::Optimizer};
 
 /// The name of the all-gather on tracks.
@@ -36,7 +36,8 @@ pub(crate) struct Gathering {
 }
 
 enum Started {
-    ThroughHost(Pending<Gathered>),
+    /// The all-gather and its start.
+    ThroughHost(Pending<Gathered>, Instant),
     BetweenDevices(CollectiveTensor<1>),
     Recorded,
 }
@@ -71,7 +72,9 @@ impl Gatherer {
                     }
                     Ok(values)
                 })?;
-                Started::ThroughHost(charge(Account::Host, || self.replicas.group().start_all_gather(values)))
+                let start = Instant::now();
+                let pending = charge(Account::Host, || self.replicas.group().start_all_gather(values));
+                Started::ThroughHost(pending, start)
             }
         };
         Ok(Gathering { names, started })
@@ -119,10 +122,8 @@ impl Gatherer {
                     start += length;
                 }
             }
-            Started::ThroughHost(pending) => {
-                let waits = std::time::Instant::now();
-                let gathered = pending.wait()?;
-                transfer(PARAMETERS, None, waits, gathered.took);
+            Started::ThroughHost(pending, start) => {
+                let gathered = awaited(pending, PARAMETERS, None, start)?;
                 let mut read = vec![0; gathered.values.len()];
                 for name in names {
                     let tensor = self.joined(&name, &gathered.values, &mut read);

@@ -368,7 +368,8 @@ impl Reduction {
 
     /// Waits for the sum of a bucket through host memory, and counts its time.
     fn awaited(&mut self, pending: Pending, index: usize, start: Instant) -> Result<Vec<f32>, EngineError> {
-        let Arrived { mut values, took, finished, blocked, .. } = awaited(pending, index, start)?;
+        let Arrived { mut values, took, finished, blocked, .. } =
+            awaited(pending, GRADIENTS, Some(index), start)?;
         // While several all-reduces are in flight, time counts once.
         let since = |before| took.min(finished.saturating_duration_since(before));
         let alone = self.arrived.map_or(took, since);
@@ -381,16 +382,22 @@ impl Reduction {
     }
 }
 
-/// Waits for an all-reduce that was started at `start`. This rank is idle until all ranks have joined.
-fn awaited(pending: Pending, index: usize, start: Instant) -> Result<Arrived, EngineError> {
+/// Waits for a collective that was started at `start`, and notes it on the tracks as `name`. This rank is idle until all ranks have
+/// joined.
+pub(super) fn awaited<T>(
+    pending: Pending<T>,
+    name: &'static str,
+    index: Option<usize>,
+    start: Instant,
+) -> Result<Arrived<T>, EngineError> {
     let waits = Instant::now();
-    let reduced = pending.wait()?;
-    transfer(GRADIENTS, Some(index), start, reduced.took);
-    let met = start + reduced.took.saturating_sub(reduced.moving);
+    let arrived = pending.wait()?;
+    transfer(name, index, start, arrived.took);
+    let met = start + arrived.took.saturating_sub(arrived.moving);
     if met > waits {
         track_was(TrackKind::Idle, WAITING, None, [waits, met]);
     }
-    Ok(reduced)
+    Ok(arrived)
 }
 
 /// Copies the gradients of a bucket from sums in host memory to the device.

@@ -14,9 +14,6 @@ use crate::{
     tensor_file,
 };
 
-/// Elements of a block of 8-bit codes, which has a scale.
-const BLOCK: usize = 128;
-
 /// The whole parameters and running statistics of a model of shards. It is a collective, with one all-gather for each parameter; only
 /// rank 0 keeps the result.
 ///
@@ -129,7 +126,8 @@ pub(crate) fn shard_record(record: OptimizerRecord, shards: &Shards) -> Optimize
                     StoredMoment::Bf16(values) => StoredMoment::Bf16(values[range.clone()].to_vec()),
                     StoredMoment::Int8 { codes, scales } => StoredMoment::Int8 {
                         codes: codes[range.clone()].to_vec(),
-                        scales: scales[range.start / BLOCK..range.end.div_ceil(BLOCK)].to_vec(),
+                        scales: scales[StoredMoment::scales(range.start)..StoredMoment::scales(range.end)]
+                            .to_vec(),
                     },
                 };
                 own.packed.insert(leaf, PackedTensor { shape: shape.clone(), moment });
