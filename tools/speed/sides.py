@@ -27,7 +27,7 @@ def ran(command):
 
 
 def oomph(network, asked):
-    """The figures of some steps and an evaluation, as PyTorch's side prints them."""
+    """The figures of some steps and an evaluation, as PyTorch's side prints them, and the peak of memory in use."""
     with tempfile.TemporaryDirectory() as folder:
         run, config = f"{folder}/run", f"{folder}/config.toml"
         pathlib.Path(config).write_text("")
@@ -51,7 +51,7 @@ def oomph(network, asked):
         # Memory of a GPU is not memory of the process.
         peaks = [max(step["reserved_bytes"] for step in steps), evaluated["peak_in_use_bytes"]]
     return {"seconds": seconds, "first": first + ends[0], "evaluation": 1 / evaluated["samples_per_second"],
-            "peaks": peaks}
+            "peaks": peaks, "in_use": max(step["peak_in_use_bytes"] for step in steps)}
 
 
 def pytorch(name, asked):

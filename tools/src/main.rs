@@ -170,14 +170,26 @@ fn main() -> ExitCode {
         eprintln!("error: no tool is called `{name}`\n\nhint: `cargo xtask` lists the tools");
         return ExitCode::FAILURE;
     };
+    // A command that a tool runs may have a `--help` of its own.
+    if let [only] = rest
+        && ["--help", "-h"].contains(&&**only)
+    {
+        tool.describe();
+        return ExitCode::SUCCESS;
+    }
     (tool.run)(rest).unwrap_or_else(|error| {
         eprintln!("error: {error}");
         ExitCode::FAILURE
     })
 }
 
-fn list() {
-    for Tool { name, arguments, summary, .. } in &TOOLS {
+impl Tool {
+    fn describe(&self) {
+        let Self { name, arguments, summary, .. } = self;
         println!("cargo xtask {name} {arguments}\n    {summary}");
     }
+}
+
+fn list() {
+    TOOLS.iter().for_each(Tool::describe);
 }

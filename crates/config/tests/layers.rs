@@ -465,10 +465,7 @@ fn a_training_keeps_the_average_of_the_highest_layer() {
 fn a_change_shards_what_the_devices_hold() {
     let config = Config::from_toml("x", "device.devices = ['cpu', 'cpu']").unwrap();
     let changed = config.changed(&[Change::Shard(Shard::Gradients)]).unwrap();
-    let shard = |config: &Config| match &config.device.sharing {
-        Sharing::Ddp(ddp) => ddp.shard,
-        other => panic!("{other:?}"),
-    };
+    let shard = |config: &Config| config.device.sharing.ddp().unwrap().shard;
     assert_eq!([shard(&config), shard(&changed)], [Shard::None, Shard::Gradients]);
     assert_eq!(shard(&changed.changed(&[]).unwrap()), Shard::Gradients);
 }

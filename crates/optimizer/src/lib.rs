@@ -38,3 +38,4 @@ pub use optimizer::Optimizer;
 #[doc(hidden)]
 pub use placeholder::placeholder;
 pub use record::HostTensor;
+pub use walk::names_of;

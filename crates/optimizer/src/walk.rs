@@ -13,14 +13,11 @@ pub(crate) fn stages_of(gradients: &Named<AnyTensor>, model: &Stages) -> Vec<boo
     charge(Account::Host, || model.names().map(has_gradient).collect())
 }
 
-/// The names of the gradients of a stage.
-pub(crate) fn names_of<'a>(
-    gradients: &'a Named<AnyTensor>,
-    stage: &'a str,
-) -> impl Iterator<Item = &'a String> {
-    let behind = gradients.range::<str, _>((Included(stage), Unbounded)).map(|(name, _)| name);
-    let alike = behind.take_while(move |name| name.starts_with(stage));
-    alike.filter(move |name| name[stage.len()..].starts_with('.'))
+/// The names in `all` that begin with `prefix` and a point: the gradients of a stage, or the state of a parameter.
+pub fn names_of<'a, T>(all: &'a Named<T>, prefix: &'a str) -> impl Iterator<Item = &'a String> {
+    let behind = all.range::<str, _>((Included(prefix), Unbounded)).map(|(name, _)| name);
+    let alike = behind.take_while(move |name| name.starts_with(prefix));
+    alike.filter(move |name| name[prefix.len()..].starts_with('.'))
 }
 
 /// Updates every parameter that has a gradient by `step`, one after the other. It takes a parameter off the autodiff graph, its

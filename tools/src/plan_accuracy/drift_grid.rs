@@ -83,6 +83,8 @@ const RECOMPUTE_OPS: &str = ", recompute = 'ops'";
 const RECOMPUTE_STAGES: &str = ", recompute = 'stages'";
 const RELEASE: &str = ", gradients = 'release'";
 const RELEASE_RECOMPUTE: &str = ", gradients = 'release', recompute = 'stages'";
+const STATE_BF16: &str = ", state = 'bf16'";
+const STATE_INT8: &str = ", state = 'int8'";
 const CLIP_VALUE: &str = ", clip_value = 0.01";
 const CLIP_NORM: &str = ", clip_norm = 0.1";
 const CLIP_GLOBAL_NORM: &str = ", clip_global_norm = 0.5";
@@ -96,7 +98,7 @@ const fn strategy(name: &'static str, devices: usize, settings: &'static str) ->
 }
 
 /// The rows of the table.
-pub(crate) const FEATURES: [Feature; 24] = [
+pub(crate) const FEATURES: [Feature; 31] = [
     Feature { memory: FP16, ..feature("resnet18 fp16", RESNET) },
     Feature {
         memory: FP16,
@@ -134,6 +136,16 @@ pub(crate) const FEATURES: [Feature; 24] = [
         optimizer: CLIP_NORM,
         ..feature("lstm-lm carried, gradients released, clip_norm", LANGUAGE)
     },
+    feature("resnet18", RESNET),
+    Feature { memory: ", precision = 'bf16'", ..feature("resnet18 bf16", RESNET) },
+    Feature { memory: ", lean = false", ..feature("resnet18 Burn's layers", RESNET) },
+    Feature { optimizer: STATE_BF16, ..feature("lstm state bf16", LSTM) },
+    Feature { optimizer: STATE_INT8, ..feature("lstm-lm carried, state int8", LANGUAGE) },
+    Feature {
+        memory: ", recompute = 'stages', offload = ['activations']",
+        ..feature("resnet18 recompute stages, activations offloaded", RESNET)
+    },
+    Feature { memory: ", offload = ['optimizer']", ..feature("lstm state offloaded", LSTM) },
 ];
 
 /// The columns of the table.

@@ -1,7 +1,7 @@
 //! The levers: settings that lower memory. To add a lever, add an entry to [`LEVERS`].
 
 use oomph_config::{
-    Change, MicroBatch, OptimizerKind, OptimizerName, Precision, Recompute, Sharing,
+    Change, MicroBatch, OptimizerKind, OptimizerName, Precision, Recompute,
     sections::{memory::Gradients, offload::Offload, optimizer::StateFormat, sharing::Shard},
 };
 use oomph_core::Split;
@@ -128,7 +128,7 @@ pub(super) static LEVERS: [Lever; 11] = [
         is_for_gpus: false,
         about: |_| "each rank holds a part; same gradients",
         candidates: |session| {
-            let Sharing::Ddp(ddp) = &session.config.device.sharing else { return Vec::new() };
+            let Some(ddp) = session.config.device.sharing.ddp() else { return Vec::new() };
             let more = Shard::ALL.into_iter().filter(|shard| *shard > ddp.shard && session.world_size() > 1);
             let changes =
                 more.enumerate().map(|(at, shard)| of_size(Change::Shard(shard), Shard::ALL.len() - at));

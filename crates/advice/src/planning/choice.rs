@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use oomph_config::{
-    Change, MicroBatch, Recompute, Sharing,
+    Change, MicroBatch, Recompute,
     sections::{memory::Gradients, offload::Offload, sharing::Shard},
 };
 use oomph_core::{Bytes, grouped};
@@ -180,10 +180,8 @@ pub(super) fn describe_split(session: &Session, split: Option<&StepSplit>) -> St
     let precision = memory.precision.name().to_owned();
     let released = (memory.gradients == Gradients::Release).then(|| RELEASED.to_owned());
     let offload = (memory.offload != Offload::default()).then(|| in_host_memory(memory.offload));
-    let shard = match &session.config.device.sharing {
-        Sharing::Ddp(ddp) if ddp.shard > Shard::None => Some(sharded(ddp.shard)),
-        _ => None,
-    };
+    let shard = session.config.device.sharing.ddp().map(|ddp| ddp.shard);
+    let shard = shard.filter(|shard| *shard > Shard::None).map(sharded);
     let fit = session.awaits_fit().then(|| "fit auto".to_owned());
     let words = [Some(precision), recompute, micro_batch, lean, released, offload, shard, fit];
     words.into_iter().flatten().collect::<Vec<_>>().join(" · ")

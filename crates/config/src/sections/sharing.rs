@@ -179,6 +179,14 @@ impl Default for Ddp {
 }
 
 impl Sharing {
+    /// The settings of `ddp`, if that is the strategy.
+    pub fn ddp(&self) -> Option<&Ddp> {
+        match self {
+            Self::Ddp(ddp) => Some(ddp),
+            _ => None,
+        }
+    }
+
     /// The name of the strategy, as `device.strategy` has it; `None` for one device without a strategy.
     pub fn name(&self) -> Option<&'static str> {
         match self {

@@ -1,7 +1,5 @@
 //! Records of sharded parameters and optimizer state. A checkpoint holds whole tensors, whatever the number of ranks.
 
-use std::ops::Bound::{Included, Unbounded};
-
 use oomph_kernels::packed::StoredMoment;
 use oomph_model::{Named, Stages};
 use oomph_parallel::Group;
@@ -9,7 +7,7 @@ use oomph_parallel::Group;
 use super::Shards;
 use crate::{
     EngineError,
-    optimizer::Optimizer,
+    optimizer::{Optimizer, names_of},
     record::{HostTensor, OptimizerRecord, PackedTensor},
     tensor_file,
 };
@@ -141,9 +139,7 @@ pub(crate) fn shard_record(record: OptimizerRecord, shards: &Shards) -> Optimize
     own
 }
 
-/// The leaves of a parameter.
-fn leaves<T>(all: &std::collections::BTreeMap<String, T>, name: &str) -> Vec<String> {
-    let behind = all.range::<str, _>((Included(name), Unbounded)).map(|(leaf, _)| leaf);
-    let alike = behind.take_while(|leaf| leaf.starts_with(name));
-    alike.filter(|leaf| leaf[name.len()..].starts_with('.')).cloned().collect()
+/// The leaves of a parameter, to be taken out.
+fn leaves<T>(all: &Named<T>, name: &str) -> Vec<String> {
+    names_of(all, name).cloned().collect()
 }

@@ -1,5 +1,5 @@
 use oomph_config::{
-    DeviceName, Optimizer as OptimizerSettings, Precision, Sharing,
+    DeviceName, Optimizer as OptimizerSettings, Precision,
     sections::{memory::Gradients, offload::Offload, sharing::Shard},
 };
 use oomph_core::{Bytes, Key};
@@ -47,10 +47,7 @@ impl StepSettings {
     /// The settings of a session with the precision and kernels of `policy`.
     pub fn new(session: &Session, policy: Policy, split: StepSplit) -> Self {
         let (config, rank) = (&session.config, session.replicas.rank());
-        let ddp = match &config.device.sharing {
-            Sharing::Ddp(ddp) => Some(ddp),
-            _ => None,
-        };
+        let ddp = config.device.sharing.ddp();
         let has_ranks = session.world_size() > 1 || session.replicas.reduce();
         let key = Key::new(config.train.seed).with_name("step");
         Self {

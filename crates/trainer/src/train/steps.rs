@@ -1,6 +1,9 @@
 use std::time::Duration;
 
-use oomph_config::{Config, Interval, Sharing, sections::sharing::Shard};
+use oomph_config::{
+    Config, Interval,
+    sections::sharing::{Ddp, Shard},
+};
 use oomph_data::{Batch, SampleError};
 use oomph_engine::session::steps;
 use oomph_memory::{Account, charge};
@@ -133,18 +136,14 @@ impl Training<'_> {
     /// Compares the replicas, if that is due.
     fn check_replicas(&self) -> Result<(), TrainError> {
         let replicas = &self.session.replicas;
-        match &self.session.config.device.sharing {
-            // No two ranks have the same shards.
-            Sharing::Ddp(ddp)
-                if !replicas.is_alone()
-                    && ddp.shard < Shard::Parameters
-                    && self.progress.ends(ddp.check_every) =>
-            {
-                command(replicas, RankCommand::Check)?;
-                Ok(replicas.check(&self.driver.stepper.model, self.progress.step)?)
-            }
-            _ => Ok(()),
+        // No two ranks have the same shards.
+        let is_alike = |ddp: &&Ddp| !replicas.is_alone() && ddp.shard < Shard::Parameters;
+        let ddp = self.session.config.device.sharing.ddp().filter(is_alike);
+        if !ddp.is_some_and(|ddp| self.progress.ends(ddp.check_every)) {
+            return Ok(());
         }
+        command(replicas, RankCommand::Check)?;
+        Ok(replicas.check(&self.driver.stepper.model, self.progress.step)?)
     }
 
     fn is_due(&self, interval: Interval) -> bool {

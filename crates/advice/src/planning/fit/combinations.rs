@@ -1,7 +1,7 @@
 //! The combinations of levers that a search looks at.
 
 use oomph_config::{
-    Change, Config, MicroBatch, Precision, Recompute, Sharing,
+    Change, Config, MicroBatch, Precision, Recompute,
     sections::{fit::Allow, memory::Gradients, offload::Offload, optimizer::StateFormat, sharing::Shard},
 };
 use oomph_engine::session::Session;
@@ -58,10 +58,7 @@ impl Levers {
 
 /// `device.shard`, with replicas that can shard.
 pub(super) fn shard_of(config: &Config) -> Option<Shard> {
-    match &config.device.sharing {
-        Sharing::Ddp(ddp) => Some(ddp.shard),
-        _ => None,
-    }
+    config.device.sharing.ddp().map(|ddp| ddp.shard)
 }
 
 /// Switches of levers, and the session with them. The micro-batch and the recomputed stages are left to `auto`.
