@@ -30,3 +30,4 @@ mod schedules;
 mod series;
 mod summary;
 mod task;
+mod transformer;

@@ -1,11 +1,11 @@
-//! The activations of LSTM gates, as loops that the compiler can vectorise.
+//! The functions of activations, as loops that the compiler can vectorise.
 
 use crate::simd::multiply_add;
 
 /// eˣ within 2 units in the last place. x is clamped to where eˣ is a normal number. The polynomial is that of Cephes'
 /// `expf`, <https://www.netlib.org/cephes/>.
 #[inline(always)]
-fn exp<const FUSED: bool>(x: f32) -> f32 {
+pub(crate) fn exp<const FUSED: bool>(x: f32) -> f32 {
     // Adding this rounds to a whole number in the lowest bits.
     const ROUNDING: f32 = 12_582_912.0;
     let x = x.clamp(-87.0, 88.0);
@@ -41,6 +41,27 @@ pub(crate) fn tanh<const FUSED: bool>(x: f32) -> f32 {
     if x.abs() < 0.625 { near } else { far }
 }
 
+/// The error function, by a ratio of polynomials that is exact to the last digits (as in Eigen's `erf`). From ±4 on it is ±1.
+#[inline(always)]
+pub(crate) fn erf<const FUSED: bool>(x: f32) -> f32 {
+    let x = x.clamp(-4.0, 4.0);
+    let square = x * x;
+    let polynomial = |coefficients: &[f32]| {
+        coefficients.iter().fold(0.0, |sum, coefficient| multiply_add::<FUSED>(sum, square, *coefficient))
+    };
+    let above = [
+        -2.726_142_3e-10,
+        2.770_681_4e-8,
+        -2.101_024e-6,
+        -5.692_506_5e-5,
+        -7.349_906e-4,
+        -2.954_6e-3,
+        -1.609_603_3e-2,
+    ];
+    let below = [-1.456_606_5e-5, -2.133_740_6e-4, -1.682_827e-3, -7.373_329e-3, -1.426_473_9e-2];
+    x * polynomial(&above) / polynomial(&below)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +92,35 @@ mod tests {
             let error = |found: f32, right: f64| ((f64::from(found) - right) / right.abs().max(1e-30)).abs();
             assert!(error(sigmoid, 1.0 / (1.0 + (-exact).exp())) < 4e-7, "σ({value}) = {sigmoid}");
             assert!(error(tangent, exact.tanh()) < 4e-7, "tanh({value}) = {tangent}");
+        }
+    }
+
+    /// Replaces values by their error function.
+    struct Errors<'a>(&'a mut [f32]);
+
+    impl SimdLoops for Errors<'_> {
+        fn run<const FUSED: bool>(self) {
+            self.0.iter_mut().for_each(|value| *value = erf::<FUSED>(*value));
+        }
+    }
+
+    #[test]
+    fn the_error_function_is_right_to_the_last_digits() {
+        // From its table (Abramowitz & Stegun 1964, 7.1).
+        let table = [
+            (0.0, 0.0),
+            (0.01, 0.011_283_415_555_849_618),
+            (0.5, 0.520_499_877_813_046_5),
+            (1.0, 0.842_700_792_949_714_9),
+            (2.0, 0.995_322_265_018_952_7),
+            (3.0, 0.999_977_909_503_001_4),
+            (9.0, 1.0),
+        ];
+        let mut found: Vec<f32> = table.iter().flat_map(|(x, _)| [*x as f32, -*x as f32]).collect();
+        vectorised(Errors(&mut found));
+        for (pair, (x, right)) in found.chunks(2).zip(table) {
+            let error = (f64::from(pair[0]) - right).abs();
+            assert!(error <= 3e-7 * right && pair[1] == -pair[0], "erf({x}) = {pair:?}");
         }
     }
 

@@ -24,7 +24,7 @@ pub struct DropoutMask {
 
 impl DropoutMask {
     /// The factors from element `at` on.
-    fn factors(&self, at: usize) -> impl Iterator<Item = f32> {
+    pub(crate) fn factors(&self, at: usize) -> impl Iterator<Item = f32> {
         let mut generator = self.generator.clone();
         generator.skip_uniforms(at as u64);
         std::iter::repeat_with(move || if generator.chance(self.probability) { 0.0 } else { self.scale })

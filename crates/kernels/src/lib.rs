@@ -7,8 +7,8 @@
 //! - [`AnyTensor`]: a tensor whose rank is known at run time.
 //! - [`graph`]: the way into and out of Burn's autodiff graph; [`differentiable`] adds a hand-written backward pass to
 //!   it.
-//! - [`conv`], [`norm`], [`lstm`], [`cross_entropy`], [`binary_cross_entropy`] and the operations below: forward and backward of layers, on plain
-//!   tensors.
+//! - [`conv`], [`norm`], [`lstm`], [`attention`], [`row_norm`], [`feed_forward`], [`cross_entropy`], [`binary_cross_entropy`] and the
+//!   operations below: forward and backward of layers, on plain tensors.
 //! - [`offload`]: tensors that lie in host memory while their device does without them.
 //! - [`SgdStep`] and [`AdamStep`]: optimizer steps in one pass; [`packed`]: steps with moments of 8 or 16 bits; [`averaged`]: averages over
 //!   time.
@@ -27,6 +27,7 @@
 mod accumulate;
 mod activations;
 mod any_tensor;
+pub mod attention;
 mod average;
 mod backends;
 pub mod binary_cross_entropy;
@@ -37,6 +38,7 @@ pub mod cross_entropy;
 mod custom_op;
 mod differentiable;
 mod dropout;
+pub mod feed_forward;
 mod flex_tensor;
 mod gpu;
 pub mod gradients;
@@ -44,17 +46,21 @@ pub mod graph;
 mod host;
 mod interleave;
 mod kernels;
+mod lanes;
 pub mod lstm;
 pub mod norm;
 pub mod offload;
 mod optimizer_step;
 pub mod packed;
 mod panels;
+pub mod row_norm;
 mod sequence;
 mod simd;
 mod storage;
 mod stored_float;
 mod tile;
+#[cfg(test)]
+mod truth;
 mod uninit;
 mod workers;
 

@@ -95,6 +95,28 @@ impl Panelled {
         })
     }
 
+    /// Writes the rows of a matrix to `panels`, in the calling thread. Panels of fewer columns keep what stands behind them.
+    #[inline(always)]
+    pub(crate) fn pack_rows<'b>(self, row: impl Fn(usize) -> &'b [f32], panels: &mut [f32]) {
+        for (index, panel) in self.panels_of(panels).enumerate() {
+            self.put_rows_in_panel(&row, self.columns_of(index), panel);
+        }
+    }
+
+    /// As [`pack_rows`](Self::pack_rows), from the rows of the transpose.
+    #[inline(always)]
+    pub(crate) fn pack_columns<'b>(self, row: impl Fn(usize) -> &'b [f32], panels: &mut [f32]) {
+        for (index, panel) in self.panels_of(panels).enumerate() {
+            let columns = self.columns_of(index);
+            let column = |index| row(columns.start + index);
+            interleave(columns.len(), column, 0..self.inner, panel, self.tile.columns);
+        }
+    }
+
+    fn panels_of(self, panels: &mut [f32]) -> impl Iterator<Item = &mut [f32]> {
+        panels.chunks_exact_mut(self.of_panel()).take(self.columns.div_ceil(self.tile.columns))
+    }
+
     /// Panels that `fill` fills with the given columns; other columns are zeros.
     fn made(self, fill: impl Fn(Range<usize>, &mut [f32]) + Sync) -> FlexTensor {
         let fill = |index, panel: &mut [f32]| fill(self.columns_of(index), panel);

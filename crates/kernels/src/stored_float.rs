@@ -141,6 +141,14 @@ impl<'a> StoredFloats<'a> {
         }
     }
 
+    /// Copies the elements from `at` on, as many as `to` has, as 32 bits.
+    #[inline(always)]
+    pub(crate) fn load(self, at: usize, to: &mut [f32]) {
+        with_values!(self, values => {
+            to.iter_mut().zip(&values[at..]).for_each(|(to, from)| *to = from.widened());
+        });
+    }
+
     /// At most [`BLOCK`] elements as 32 bits; 16-bit elements are converted into `buffer`.
     #[inline]
     pub(crate) fn read<'b>(self, range: Range<usize>, buffer: &'b mut Buffer) -> &'b [f32]

@@ -5,8 +5,8 @@
 //! - [`Stage`]: a Burn module whose forward takes one activation and gives one. Users implement it for their own.
 //! - [`Pass`]: the context of one forward: training or evaluation, randomness, updated statistics.
 //! - [`Carried`]: the state that recurrent layers carry from one batch to the next.
-//! - [`layers`]: our own convolution, batch normalisation, linear layer, LSTM, embedding, dropout and pooling.
-//! - [`resnet()`], [`lstm()`] and [`lstm_lm()`]: the built-in models, read from `[model]` settings.
+//! - [`layers`]: our own convolution, normalisations, linear layers, LSTM, attention, embedding, dropout and pooling.
+//! - [`resnet()`], [`lstm()`], [`lstm_lm()`] and [`gpt()`]: the built-in models, read from `[model]` settings.
 //! - [`weights`]: weights from files of PyTorch and torchvision, and from checkpoints.
 //! - [`onnx_graph()`]: a model as an ONNX graph.
 //! - [`Summary`]: a table of the layers of any model, without allocating its tensors.
@@ -51,6 +51,7 @@ mod stage;
 mod stages;
 mod summary;
 mod trace;
+mod transformer;
 pub mod weights;
 
 pub use architecture::Architecture;
@@ -73,3 +74,4 @@ pub use summary::{
     Summary, SummaryRow, blank_input, carried_shapes, check_training, parameters_wanted, summarize,
 };
 pub use trace::LayerKind;
+pub use transformer::gpt;

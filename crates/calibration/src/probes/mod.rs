@@ -9,6 +9,7 @@ mod normalisation;
 mod optimizers;
 mod products;
 mod recurrent;
+mod transformer;
 
 use burn::tensor::{DType, Device, Tensor};
 use oomph_kernels::{Kernels, cast};
@@ -30,6 +31,7 @@ pub(crate) fn all() -> Vec<Probe> {
         recurrent::probes(),
         elementwise::probes(),
         optimizers::probes(),
+        transformer::probes(),
     ];
     lists.into_iter().flatten().collect()
 }

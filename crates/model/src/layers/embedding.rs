@@ -26,6 +26,11 @@ impl Embedding {
         Self { weight: init.uniform("weight", [tokens, size], 0.1) }
     }
 
+    /// As [`new`](Self::new), normal with this deviation, as GPT-2's.
+    pub fn normal(init: &Init, tokens: usize, size: usize, deviation: f64) -> Self {
+        Self { weight: init.normal("weight", [tokens, size], deviation) }
+    }
+
     /// Looks the vectors up, in the format of the policy.
     ///
     /// # Errors

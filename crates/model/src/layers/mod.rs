@@ -3,6 +3,7 @@
 //! Dimension letters: B batch, C channels, H height, W width, T time steps, I input features, U hidden units.
 //! A layer that refuses its input names itself and both shapes.
 
+mod attention;
 mod batch_norm;
 mod conv;
 mod dropout;
@@ -11,7 +12,10 @@ mod linear;
 mod lstm;
 mod normed;
 mod pool;
+mod projection;
+mod row_norm;
 
+pub use attention::SelfAttention;
 pub use batch_norm::BatchNorm;
 pub use conv::Conv2d;
 pub use dropout::Dropout;
@@ -21,3 +25,6 @@ pub(crate) use linear::linear;
 pub use lstm::{Lstm, LstmState, last_step};
 pub use normed::{Normed, Shortcut};
 pub use pool::{MaxPool2d, global_average};
+pub(crate) use projection::project;
+pub use projection::{Before, Projection};
+pub use row_norm::RowNorm;

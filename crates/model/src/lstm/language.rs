@@ -97,12 +97,7 @@ struct EmbeddingStage {
 
 impl Stage for EmbeddingStage {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        let found = input.describe();
-        let tokens = input.int().ok_or_else(|| ModelError::Kind {
-            place: pass.place(),
-            expected: "integers of rank 2".to_owned(),
-            found,
-        })?;
+        let tokens = pass.tokens(input)?;
         Ok(pass.scope("embedding", |pass| self.embedding.forward(tokens, pass))?.into())
     }
 

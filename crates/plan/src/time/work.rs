@@ -107,6 +107,10 @@ fn of_own_kernel(operation: &OperationIr, op: &CustomOpIr) -> Work {
             let sizes = [dim(gates, 0) * dim(gates, 1), last(whole), last(gates)];
             products(operation, sizes, traffic_of_run(op))
         }
+        ("attention" | "attention_causal", _, [output, log_sums]) => attention(operation, [output, log_sums], 4),
+        ("attention_backward" | "attention_causal_backward", [_, output, _, log_sums], _) => {
+            attention(operation, [output, log_sums], 10)
+        }
         // The gates of a run, [B, k, 4U].
         ("add_products", inputs, sums) => {
             let rows = inputs.get(sums.len()).map_or(0, |rows| dim(rows, 0) * dim(rows, 1));
@@ -172,6 +176,22 @@ fn recurrent(
     let sizes = numbers([rows, steps, units, features.max(1)]);
     let kind = kind(&op.id, operation);
     Work { kind, sizes, arithmetic, bytes: traffic_of_run(op), mapped: mapped(operation) }
+}
+
+/// An attention with an output of [B, T, H·D] and sums of [B, T, H], of so many multiplications and additions for each score and feature.
+/// Causal attention computes half of the scores.
+fn attention(operation: &OperationIr, [output, log_sums]: [&TensorIr; 2], of_each: usize) -> Work {
+    let (positions, heads) = (dim(output, 1), last(log_sums));
+    let name = operation_name(operation);
+    let scores = (dim(output, 0) * heads) as f64 * (positions as f64).powi(2);
+    let scores = if name.contains("causal") { scores / 2.0 } else { scores };
+    Work {
+        kind: kind(&name, operation),
+        sizes: numbers([dim(output, 0) * heads, positions, last(output) / heads.max(1)]),
+        arithmetic: scores * (of_each * last(output) / heads.max(1)) as f64,
+        bytes: bytes_of(operation),
+        mapped: mapped(operation),
+    }
 }
 
 /// The steps of a run: declared, or those of the shortest sequence, since some inputs and outputs hold the whole sequence.

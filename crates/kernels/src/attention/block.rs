@@ -1,0 +1,43 @@
+//! A block of the matrix: some queries by some keys.
+
+use std::ops::Range;
+
+use super::Attention;
+
+/// Queries of a block. Their scores and a block of keys fit into a core's second-level cache.
+pub(super) const QUERIES: usize = 64;
+
+/// Keys of a block.
+pub(super) const KEYS: usize = 128;
+
+/// The first positions of blocks of `of_each`, up to `end`.
+pub(super) fn blocks(positions: Range<usize>, of_each: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+    let end = positions.end;
+    positions.step_by(of_each).map(move |first| first..(first + of_each).min(end))
+}
+
+/// How many of the block's `keys` a query reads.
+#[inline(always)]
+pub(super) fn live(is_causal: bool, query: usize, keys: &Range<usize>) -> usize {
+    if is_causal { (query + 1).saturating_sub(keys.start).min(keys.len()) } else { keys.len() }
+}
+
+/// Splits a workspace into parts.
+pub(super) fn split<const N: usize>(mut workspace: &mut [f32], sizes: [usize; N]) -> [&mut [f32]; N] {
+    sizes.map(|size| {
+        let (part, rest) = std::mem::take(&mut workspace).split_at_mut(size);
+        workspace = rest;
+        part
+    })
+}
+
+impl Attention {
+    /// Drops elements of the matrix: those of a row, from `at` on, which is a sample, a head, a query and a key.
+    #[inline(always)]
+    pub(super) fn drop(&self, at: [usize; 4], positions: usize, row: &mut [f32]) {
+        let Some(mask) = &self.dropout else { return };
+        let [sample, head, query, key] = at;
+        let at = ((sample * self.heads.queries + head) * positions + query) * positions + key;
+        row.iter_mut().zip(mask.factors(at)).for_each(|(value, factor)| *value *= factor);
+    }
+}

@@ -1,0 +1,211 @@
+use burn::{
+    module::{Module, Param},
+    tensor::Tensor,
+};
+use oomph_kernels::{AnyTensor, differentiable, feed_forward::Activation, ranked, row_norm::RowNormGradients};
+
+use super::RowNorm;
+use crate::{Init, LayerKind, ModelError, Pass, Policy, autodiff::inner};
+
+/// A linear layer, y = x Wᵀ + b, whose input a normalisation or an activation makes.
+///
+/// A [lean](crate::Policy::lean) layer keeps the input of [`Before`], and makes its own input again in backward. Of Burn's operations
+/// both are kept.
+///
+/// # Shapes
+/// - input `[N, I]`, output `[N, O]`
+/// - `weight` `[O, I]` (PyTorch's layout), `bias` `[O]`
+#[derive(Module, Debug)]
+pub struct Projection {
+    /// The matrix, with a row for each output.
+    pub weight: Param<Tensor<2>>,
+    /// The shift of each output, if there is one.
+    pub bias: Option<Param<Tensor<1>>>,
+}
+
+/// What makes the input of a [`Projection`].
+#[derive(Clone, Copy, Debug)]
+pub enum Before<'a> {
+    /// Nothing.
+    Nothing,
+    /// A normalisation.
+    Norm(&'a RowNorm),
+    /// An activation.
+    Activation(Activation),
+}
+
+impl Projection {
+    /// A layer from `features[0]` to `features[1]`. The weight starts normal with this deviation, as GPT-2's, and the bias at 0.
+    pub fn new(init: &Init, features: [usize; 2], deviation: f64, has_bias: bool) -> Self {
+        let [input, output] = features;
+        Self {
+            weight: init.normal("weight", [output, input], deviation),
+            bias: has_bias.then(|| init.constant([output], 0.0)),
+        }
+    }
+
+    /// Applies the layer to what `before` makes of the input.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] where the input has another number of features.
+    pub fn forward(&self, before: Before<'_>, input: Tensor<2>, pass: &mut Pass) -> Result<Tensor<2>, ModelError> {
+        let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
+        let [outputs, features] = weight.dims();
+        let elements = outputs * features + if bias.is_some() { outputs } else { 0 };
+        project(before, input, weight, bias, elements, pass)
+    }
+}
+
+/// x Wᵀ + b of what `before` makes of the input, reported as a layer with `elements` of its own beside those of `before`.
+pub(crate) fn project(
+    before: Before<'_>,
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    elements: usize,
+    pass: &mut Pass,
+) -> Result<Tensor<2>, ModelError> {
+    let dims @ [_, found] = input.dims();
+    let [_, features] = weight.dims();
+    let needed = before.inputs(features);
+    pass.expect_shape(found == needed, &format!("[N, {needed}]"), &dims)?;
+    let policy = pass.policy();
+    let output = match policy.lean {
+        true => lean(before, input, weight, bias, policy),
+        false => composed(before, input, weight, bias, policy),
+    };
+    pass.layer(LayerKind("Projection"), &dims, &output.dims(), before.elements() + elements);
+    Ok(output)
+}
+
+fn composed(
+    before: Before<'_>,
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    policy: Policy,
+) -> Tensor<2> {
+    let made = match before {
+        Before::Nothing => policy.narrow(input),
+        Before::Norm(norm) => norm.composed(input, policy),
+        Before::Activation(activation) => policy.narrow(activation.composed(policy.widen(input))),
+    };
+    let product = made.matmul(policy.narrow(weight).transpose());
+    match bias {
+        Some(bias) => product + policy.narrow(bias).unsqueeze(),
+        None => product,
+    }
+}
+
+fn lean(
+    before: Before<'_>,
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    policy: Policy,
+) -> Tensor<2> {
+    let kept = Kept::of(before, &input, &weight, policy);
+    let product = kept.made().matmul(policy.narrow(kept.weight.clone()).transpose());
+    let output = match &bias {
+        Some(bias) => product + policy.narrow(inner(bias.clone())).unsqueeze(),
+        None => product,
+    };
+    // An input that is not there is a constant.
+    let absent = || AnyTensor::from(kept.weight.clone());
+    let [scale, shift] = before.parameters().map(|parameter| parameter.unwrap_or_else(absent));
+    let (has_bias, shift_of_output) = (bias.is_some(), bias.map_or_else(absent, AnyTensor::from));
+    let inputs = [input.into(), weight.into(), shift_of_output, scale, shift];
+    ranked(differentiable(inputs, output.into(), move |gradient, wanted| {
+        kept.backward(ranked(gradient), [wanted[0], has_bias && wanted[2]])
+    }))
+}
+
+/// What a lean layer keeps for backward.
+struct Kept {
+    before: KeptBefore,
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    policy: Policy,
+}
+
+enum KeptBefore {
+    Nothing,
+    Norm(oomph_kernels::row_norm::RowNorm, Tensor<1>, Option<Tensor<1>>),
+    Activation(Activation),
+}
+
+impl Kept {
+    fn of(before: Before<'_>, input: &Tensor<2>, weight: &Tensor<2>, policy: Policy) -> Self {
+        let before = match before {
+            Before::Nothing => KeptBefore::Nothing,
+            Before::Norm(norm) => {
+                let bias = norm.bias.as_ref().map(|bias| inner(bias.val()));
+                KeptBefore::Norm(norm.kernel(), inner(norm.weight.val()), bias)
+            }
+            Before::Activation(activation) => KeptBefore::Activation(activation),
+        };
+        Self { before, input: inner(input.clone()), weight: inner(weight.clone()), policy }
+    }
+
+    /// The input of the product.
+    fn made(&self) -> Tensor<2> {
+        let (input, policy) = (self.input.clone(), self.policy);
+        policy.narrow(match &self.before {
+            KeptBefore::Nothing => input,
+            KeptBefore::Norm(norm, weight, bias) => norm.apply(input, weight.clone(), bias.clone(), policy.kernels),
+            KeptBefore::Activation(activation) => activation.apply(input, policy.kernels),
+        })
+    }
+
+    /// The gradients of input, weight, bias, and of the scale and the shift of a normalisation.
+    fn backward(self, gradient: Tensor<2>, [of_input, of_bias]: [bool; 2]) -> [Option<AnyTensor>; 5] {
+        let policy = self.policy;
+        let made = self.made();
+        let bias = of_bias.then(|| {
+            let [_, outputs] = gradient.dims();
+            policy.widen(gradient.clone()).sum_dim(0).reshape([outputs]).into()
+        });
+        let weight = policy.widen(gradient.clone().transpose().matmul(made)).into();
+        let needs_input = of_input || matches!(self.before, KeptBefore::Norm(..));
+        let gradient = needs_input.then(|| gradient.matmul(policy.narrow(self.weight)));
+        let Some(gradient) = gradient else { return [None, Some(weight), bias, None, None] };
+        let (input, scale, shift) = match self.before {
+            KeptBefore::Nothing => (gradient, None, None),
+            KeptBefore::Activation(activation) => (activation.backward(self.input, gradient, policy.kernels), None, None),
+            KeptBefore::Norm(norm, scale, shift) => {
+                let made = norm.backward(self.input, gradient, scale, policy.kernels);
+                let RowNormGradients { input, weight, shift: of_shift } = made;
+                (input, Some(weight.into()), shift.map(|_| of_shift.into()))
+            }
+        };
+        [of_input.then(|| input.into()), Some(weight), bias, scale, shift]
+    }
+}
+
+impl Before<'_> {
+    /// The features that it needs to make so many.
+    fn inputs(self, features: usize) -> usize {
+        match self {
+            Self::Nothing | Self::Norm(_) => features,
+            Self::Activation(activation) => activation.inputs(features),
+        }
+    }
+
+    /// Elements of its parameters.
+    fn elements(self) -> usize {
+        match self {
+            Self::Norm(norm) => norm.elements(),
+            Self::Nothing | Self::Activation(_) => 0,
+        }
+    }
+
+    /// Its scale and its shift, in the graph.
+    fn parameters(self) -> [Option<AnyTensor>; 2] {
+        match self {
+            Self::Norm(norm) => {
+                [Some(norm.weight.val().into()), norm.bias.as_ref().map(|bias| bias.val().into())]
+            }
+            Self::Nothing | Self::Activation(_) => [None, None],
+        }
+    }
+}

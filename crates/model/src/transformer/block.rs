@@ -1,0 +1,72 @@
+use burn::{
+    module::Module,
+    tensor::Tensor,
+};
+use oomph_kernels::feed_forward::Activation;
+
+use super::settings::Transformer;
+use crate::{
+    AnyTensor, Init, ModelError, Pass, Stage,
+    layers::{Before, Dropout, Projection, RowNorm, SelfAttention},
+};
+
+/// A block of a transformer, `[B, T, C]` to `[B, T, C]`: attention and feed-forward layers, each behind a normalisation and added to its
+/// input (pre-norm: Xiong et al. 2020, <https://arxiv.org/abs/2002.04745>).
+#[derive(Module, Debug)]
+pub(super) struct BlockStage {
+    attention_norm: RowNorm,
+    /// Queries, keys and values side by side.
+    qkv: Projection,
+    attention_output: Projection,
+    feed_norm: RowNorm,
+    up: Projection,
+    down: Projection,
+    dropout: Dropout,
+    #[module(skip)]
+    attention: SelfAttention,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl BlockStage {
+    pub(super) fn new(init: &Init, settings: &Transformer, is_causal: bool) -> Self {
+        let Transformer { hidden, heads, feed_forward, activation, has_bias, dropout, .. } = *settings;
+        let projection = |name: &str, features, deviation| Projection::new(&init.at(name), features, deviation, has_bias);
+        // The sum over all blocks keeps its variance (Radford et al. 2019).
+        let of_output = Transformer::DEVIATION / ((2 * settings.layers) as f64).sqrt();
+        Self {
+            attention_norm: settings.norm(&init.at("attention_norm")),
+            qkv: projection("qkv", [hidden, heads.width()], Transformer::DEVIATION),
+            attention_output: projection("attention_output", [heads.of_queries(), hidden], of_output),
+            feed_norm: settings.norm(&init.at("feed_norm")),
+            up: projection("up", [hidden, activation.inputs(feed_forward)], Transformer::DEVIATION),
+            down: projection("down", [feed_forward, hidden], of_output),
+            dropout: Dropout::new(dropout),
+            attention: SelfAttention { heads, is_causal, rotary: settings.rotary, dropout },
+            activation,
+        }
+    }
+}
+
+impl Stage for BlockStage {
+    fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+        let x = pass.activation::<3>(input)?;
+        let [batch, positions, features] = x.dims();
+        let rows = |x: Tensor<3>| {
+            let [_, _, width] = x.dims();
+            x.reshape([batch * positions, width])
+        };
+        let x = rows(x);
+        let qkv = pass.scope("qkv", |pass| self.qkv.forward(Before::Norm(&self.attention_norm), x.clone(), pass))?;
+        let [_, width] = qkv.dims();
+        let qkv = qkv.reshape([batch, positions, width]);
+        let attended = rows(pass.scope("attention", |pass| self.attention.forward(qkv, pass)));
+        let output = pass
+            .scope("attention_output", |pass| self.attention_output.forward(Before::Nothing, attended, pass))?;
+        let x = x + pass.scope("attention_dropout", |pass| self.dropout.forward(output, pass));
+        let up = pass.scope("up", |pass| self.up.forward(Before::Norm(&self.feed_norm), x.clone(), pass))?;
+        let down = pass.scope("down", |pass| self.down.forward(Before::Activation(self.activation), up, pass))?;
+        let x = x + pass.scope("feed_dropout", |pass| self.dropout.forward(down, pass));
+        Ok(x.reshape([batch, positions, features]).into())
+    }
+}

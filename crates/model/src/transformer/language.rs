@@ -1,0 +1,170 @@
+use burn::{
+    module::{Module, Param},
+    tensor::Tensor,
+};
+use oomph_config::{ConfigError, Section};
+use oomph_core::{InputSpec, SampleSpec, TargetSpec};
+
+use super::{block::BlockStage, settings::Transformer};
+use crate::{
+    AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
+    layers::{Before, Dropout, Embedding, RowNorm, project},
+};
+
+/// Reads a decoder language model from `[model]`, as GPT-2 (Radford et al. 2019) and Llama (Touvron et al. 2023,
+/// <https://arxiv.org/abs/2302.13971>): `preset` gives the defaults of all other settings.
+///
+/// Stages are `embedding`, `block.0` and so on, and `head`.
+///
+/// # Errors
+/// A setting has a wrong type or is out of range, or does not go with another.
+pub fn gpt(settings: &Section) -> Result<Architecture, ConfigError> {
+    let transformer = Transformer::read(settings)?;
+    let architecture = Architecture::new("gpt", move |spec, init| build(&transformer, spec, init));
+    let architecture = architecture.with_pytorch_names(torch_name);
+    Ok(match transformer.tied {
+        true => architecture.with_pytorch_twin(SHARED, "lm_head.weight"),
+        false => architecture,
+    })
+}
+
+/// The parameter that a tied head shares.
+const SHARED: &str = "embedding.tokens.weight";
+
+/// The name under which a tied head borrows the embedding.
+const TIED: &str = "tokens.weight";
+
+/// The name in Hugging Face's GPT-2.
+fn torch_name(name: &str) -> String {
+    let of_block = |rest: &str| {
+        let (index, leaf) = rest.split_once('.')?;
+        let (layer, leaf) = leaf.split_once('.')?;
+        let layer = match layer {
+            "attention_norm" => "ln_1",
+            "qkv" => "attn.c_attn",
+            "attention_output" => "attn.c_proj",
+            "feed_norm" => "ln_2",
+            "up" => "mlp.c_fc",
+            "down" => "mlp.c_proj",
+            _ => return None,
+        };
+        Some(format!("transformer.h.{index}.{layer}.{leaf}"))
+    };
+    match name {
+        SHARED => "transformer.wte.weight".into(),
+        "embedding.positions" => "transformer.wpe.weight".into(),
+        "head.weight" => "lm_head.weight".into(),
+        _ => match (name.strip_prefix("block.").and_then(of_block), name.strip_prefix("head.norm.")) {
+            (Some(name), _) => name,
+            (None, Some(leaf)) => format!("transformer.ln_f.{leaf}"),
+            (None, None) => name.to_owned(),
+        },
+    }
+}
+
+fn build(settings: &Transformer, spec: &SampleSpec, init: &Init) -> Result<Stages, ModelError> {
+    let refused = |expected: String| ModelError::Input {
+        model: "gpt".into(),
+        expected,
+        found: format!("{}, {}", spec.input, spec.target),
+    };
+    let (InputSpec::Tokens { vocabulary: known, steps }, TargetSpec::Tokens { vocabulary, .. }) =
+        (&spec.input, &spec.target)
+    else {
+        return Err(refused("tokens, with a token to tell at each step".into()));
+    };
+    if settings.tied && known != vocabulary {
+        return Err(refused("as many tokens to tell as it is given, where weights are tied".into()));
+    }
+    let context = settings.context.unwrap_or(*steps);
+    if settings.rotary.is_none() && *steps > context {
+        return Err(refused(format!("at most {context} steps, as `model.context` says")));
+    }
+    let embedding = EmbeddingStage::new(&init.at("embedding"), settings, *known, context);
+    let mut stages = Stages::new().with("embedding", embedding);
+    for index in 0..settings.layers {
+        let name = format!("block.{index}");
+        let block = BlockStage::new(&init.at(&name), settings, true);
+        stages = stages.with(name, block);
+    }
+    let init = init.at("head");
+    let shape = [*vocabulary, settings.hidden];
+    let head = HeadStage {
+        norm: settings.norm(&init.at("norm")),
+        weight: (!settings.tied).then(|| init.normal("weight", shape, Transformer::DEVIATION)),
+    };
+    Ok(stages.with("head", head))
+}
+
+/// Tokens `[B, T]` to vectors `[B, T, C]`: a vector for each token, and one for each position if positions are learned.
+#[derive(Module, Debug)]
+struct EmbeddingStage {
+    tokens: Embedding,
+    /// `[context, C]`.
+    positions: Option<Param<Tensor<2>>>,
+    dropout: Dropout,
+    #[module(skip)]
+    lends: bool,
+}
+
+impl EmbeddingStage {
+    fn new(init: &Init, settings: &Transformer, tokens: usize, context: usize) -> Self {
+        let Transformer { hidden, dropout, tied, .. } = *settings;
+        let is_learned = settings.rotary.is_none();
+        Self {
+            tokens: Embedding::normal(&init.at("tokens"), tokens, hidden, Transformer::DEVIATION),
+            positions: is_learned.then(|| init.normal("positions", [context, hidden], Transformer::DEVIATION)),
+            dropout: Dropout::new(dropout),
+            lends: tied,
+        }
+    }
+}
+
+impl Stage for EmbeddingStage {
+    fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+        let tokens = pass.tokens(input)?;
+        let [_, steps] = tokens.dims();
+        let x = pass.scope("tokens", |pass| self.tokens.forward(tokens, pass))?;
+        let x = match &self.positions {
+            Some(positions) => {
+                let positions = positions.val();
+                let [context, _] = positions.dims();
+                pass.expect_shape(steps <= context, &format!("[B, T ≤ {context}, C]"), &x.dims())?;
+                x + pass.policy().narrow(positions.narrow(0, 0, steps)).unsqueeze()
+            }
+            None => x,
+        };
+        Ok(pass.scope("dropout", |pass| self.dropout.forward(x, pass)).into())
+    }
+
+    fn lends(&self) -> Named<AnyTensor> {
+        let weight = || (TIED.to_owned(), self.tokens.weight.val().into());
+        self.lends.then(weight).into_iter().collect()
+    }
+}
+
+/// Vectors `[B, T, C]` to logits `[B, T, V]`. Without a weight, `[V, C]`, it borrows the embedding's.
+#[derive(Module, Debug)]
+struct HeadStage {
+    norm: RowNorm,
+    weight: Option<Param<Tensor<2>>>,
+}
+
+impl Stage for HeadStage {
+    fn borrows(&self) -> Vec<String> {
+        self.weight.is_none().then(|| TIED.to_owned()).into_iter().collect()
+    }
+
+    fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+        let x = pass.activation::<3>(input)?;
+        let [batch, steps, features] = x.dims();
+        let (weight, own) = match &self.weight {
+            Some(weight) => (weight.val(), weight.val().shape().num_elements()),
+            None => (pass.float(pass.borrowed(TIED)?)?, 0),
+        };
+        let [vocabulary, _] = weight.dims();
+        let x = x.reshape([batch * steps, features]);
+        let logits = pass.scope("fc", |pass| project(Before::Norm(&self.norm), x, weight, None, own, pass))?;
+        Ok(logits.reshape([batch, steps, vocabulary]).into())
+    }
+}

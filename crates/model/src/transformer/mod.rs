@@ -1,0 +1,7 @@
+//! Transformers (Vaswani et al. 2017, <https://arxiv.org/abs/1706.03762>).
+
+mod block;
+mod language;
+mod settings;
+
+pub use language::gpt;
