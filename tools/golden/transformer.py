@@ -8,13 +8,13 @@
 """
 
 import argparse
-import math
 from pathlib import Path
 
 import torch
 from generate import values, write
 from torch import nn
 from torch.nn import functional as F
+from torchvision.models import VisionTransformer
 
 B, T, TOKENS, LAYERS, HIDDEN, HEADS = 3, 9, 11, 2, 24, 4
 # The bias of keys moves all scores of a row alike, so its gradient is 0 but for rounding. A large epsilon keeps that a small step.
@@ -121,13 +121,42 @@ def gpt(dtype=torch.float64):
     return {k: v.float() if v.is_floating_point() else v for k, v in out.items()}
 
 
+SIZE, PATCH, CLASSES = 16, 8, 5
+
+
+def vit(dtype=torch.float64):
+    """Logits, loss and gradients of torchvision's vision transformer, and its parameters after two steps of AdamW."""
+    net = VisionTransformer(SIZE, PATCH, num_layers=LAYERS, num_heads=HEADS, hidden_dim=HIDDEN, mlp_dim=40, num_classes=CLASSES)
+    with torch.no_grad():
+        for key, tensor in net.named_parameters():
+            is_scale = ".ln" in key and key.endswith("weight")
+            tensor.copy_(values(f"vit/{key}", tensor.shape, 0.3, 1.0 if is_scale else 0.0))
+    net.to(dtype)
+    images = values("vit/images", (B, 3, SIZE, SIZE)).to(dtype)
+    labels = torch.arange(B) % CLASSES
+    out = {"images": images, "labels": labels, **{k: v.detach().clone() for k, v in net.named_parameters()}}
+    optimizer = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY, eps=EPSILON)
+    for step in range(STEPS):
+        logits = net(images)
+        loss = F.cross_entropy(logits, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        if step == 0:
+            out["logits"], out["loss"] = logits.detach().clone(), loss.detach().reshape(1)
+            out.update({f"grad.{k}": p.grad.clone() for k, p in net.named_parameters()})
+        optimizer.step()
+    out.update({f"after.{k}": p.detach().clone() for k, p in net.named_parameters()})
+    return {k: v.float() if v.is_floating_point() else v for k, v in out.items()}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder to write, tests/golden")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    write(asked.out, "gpt.safetensors", gpt())
+    for build in (gpt, vit):
+        write(asked.out, f"{build.__name__}.safetensors", build())
 
 
 if __name__ == "__main__":

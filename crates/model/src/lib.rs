@@ -6,7 +6,7 @@
 //! - [`Pass`]: the context of one forward: training or evaluation, randomness, updated statistics.
 //! - [`Carried`]: the state that recurrent layers carry from one batch to the next.
 //! - [`layers`]: our own convolution, normalisations, linear layers, LSTM, attention, embedding, dropout and pooling.
-//! - [`resnet()`], [`lstm()`], [`lstm_lm()`] and [`gpt()`]: the built-in models, read from `[model]` settings.
+//! - [`resnet()`], [`lstm()`], [`lstm_lm()`], [`gpt()`] and [`vit()`]: the built-in models, read from `[model]` settings.
 //! - [`weights`]: weights from files of PyTorch and torchvision, and from checkpoints.
 //! - [`onnx_graph()`]: a model as an ONNX graph.
 //! - [`Summary`]: a table of the layers of any model, without allocating its tensors.
@@ -74,4 +74,4 @@ pub use summary::{
     Summary, SummaryRow, blank_input, carried_shapes, check_training, parameters_wanted, summarize,
 };
 pub use trace::LayerKind;
-pub use transformer::gpt;
+pub use transformer::{gpt, vit};

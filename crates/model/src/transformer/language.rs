@@ -5,7 +5,10 @@ use burn::{
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
 
-use super::{block::BlockStage, settings::Transformer};
+use super::{
+    block::BlockStage,
+    settings::{DECODERS, Transformer},
+};
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
     layers::{Before, Dropout, Embedding, RowNorm, project},
@@ -19,13 +22,31 @@ use crate::{
 /// # Errors
 /// A setting has a wrong type or is out of range, or does not go with another.
 pub fn gpt(settings: &Section) -> Result<Architecture, ConfigError> {
-    let transformer = Transformer::read(settings)?;
-    let architecture = Architecture::new("gpt", move |spec, init| build(&transformer, spec, init));
+    let transformer = Transformer::read(settings, &DECODERS)?;
+    let decoder = Decoder {
+        transformer,
+        context: match transformer.rotary {
+            Some(_) => None,
+            None => settings.optional_integer("context", 1..=1 << 20)?,
+        },
+        tied: settings.boolean("tied", !transformer.is_llama)?,
+    };
+    let architecture = Architecture::new("gpt", move |spec, init| build(decoder, spec, init));
     let architecture = architecture.with_pytorch_names(torch_name);
-    Ok(match transformer.tied {
+    Ok(match decoder.tied {
         true => architecture.with_pytorch_twin(SHARED, "lm_head.weight"),
         false => architecture,
     })
+}
+
+/// The settings of a decoder.
+#[derive(Clone, Copy)]
+struct Decoder {
+    transformer: Transformer,
+    /// The longest sequence with learned positions; by default that of the data.
+    context: Option<usize>,
+    /// Whether the head has the embedding's weights.
+    tied: bool,
 }
 
 /// The parameter that a tied head shares.
@@ -62,7 +83,8 @@ fn torch_name(name: &str) -> String {
     }
 }
 
-fn build(settings: &Transformer, spec: &SampleSpec, init: &Init) -> Result<Stages, ModelError> {
+fn build(decoder: Decoder, spec: &SampleSpec, init: &Init) -> Result<Stages, ModelError> {
+    let Decoder { transformer: settings, context, tied } = decoder;
     let refused = |expected: String| ModelError::Input {
         model: "gpt".into(),
         expected,
@@ -73,25 +95,25 @@ fn build(settings: &Transformer, spec: &SampleSpec, init: &Init) -> Result<Stage
     else {
         return Err(refused("tokens, with a token to tell at each step".into()));
     };
-    if settings.tied && known != vocabulary {
+    if tied && known != vocabulary {
         return Err(refused("as many tokens to tell as it is given, where weights are tied".into()));
     }
-    let context = settings.context.unwrap_or(*steps);
+    let context = context.unwrap_or(*steps);
     if settings.rotary.is_none() && *steps > context {
         return Err(refused(format!("at most {context} steps, as `model.context` says")));
     }
-    let embedding = EmbeddingStage::new(&init.at("embedding"), settings, *known, context);
+    let embedding = EmbeddingStage::new(&init.at("embedding"), decoder, [*known, context]);
     let mut stages = Stages::new().with("embedding", embedding);
     for index in 0..settings.layers {
         let name = format!("block.{index}");
-        let block = BlockStage::new(&init.at(&name), settings, true);
+        let block = BlockStage::new(&init.at(&name), &settings, true);
         stages = stages.with(name, block);
     }
     let init = init.at("head");
     let shape = [*vocabulary, settings.hidden];
     let head = HeadStage {
         norm: settings.norm(&init.at("norm")),
-        weight: (!settings.tied).then(|| init.normal("weight", shape, Transformer::DEVIATION)),
+        weight: (!tied).then(|| init.normal("weight", shape, Transformer::DEVIATION)),
     };
     Ok(stages.with("head", head))
 }
@@ -108,14 +130,14 @@ struct EmbeddingStage {
 }
 
 impl EmbeddingStage {
-    fn new(init: &Init, settings: &Transformer, tokens: usize, context: usize) -> Self {
-        let Transformer { hidden, dropout, tied, .. } = *settings;
-        let is_learned = settings.rotary.is_none();
+    fn new(init: &Init, decoder: Decoder, [tokens, context]: [usize; 2]) -> Self {
+        let Transformer { hidden, dropout, rotary, .. } = decoder.transformer;
+        let is_learned = rotary.is_none();
         Self {
             tokens: Embedding::normal(&init.at("tokens"), tokens, hidden, Transformer::DEVIATION),
             positions: is_learned.then(|| init.normal("positions", [context, hidden], Transformer::DEVIATION)),
             dropout: Dropout::new(dropout),
-            lends: tied,
+            lends: decoder.tied,
         }
     }
 }

@@ -3,5 +3,7 @@
 mod block;
 mod language;
 mod settings;
+mod vision;
 
 pub use language::gpt;
+pub use vision::vit;

@@ -19,83 +19,113 @@ pub(super) struct Transformer {
     pub(super) has_bias: bool,
     /// The base of rotary positions; without it positions are learned.
     pub(super) rotary: Option<f64>,
-    /// The longest sequence with learned positions; by default that of the data.
-    pub(super) context: Option<usize>,
     pub(super) dropout: f64,
     /// Added to variances.
     pub(super) epsilon: f64,
-    /// Whether the head has the embedding's weights.
-    pub(super) tied: bool,
+    /// Whether the preset is a Llama's, whose head has weights of its own.
+    pub(super) is_llama: bool,
+}
+
+/// The family of networks that a preset belongs to, which decides the defaults of most settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    /// Radford et al. 2019.
+    Gpt2,
+    /// Touvron et al. 2023, <https://arxiv.org/abs/2302.13971>.
+    Llama,
+    /// Dosovitskiy et al. 2021, <https://arxiv.org/abs/2010.11929>.
+    Vit,
 }
 
 /// The defaults of a preset.
-#[derive(Clone, Copy)]
-struct Preset {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Preset {
+    family: Family,
     layers: usize,
     hidden: usize,
     heads: usize,
-    key_heads: Option<usize>,
-    is_llama: bool,
+    key_heads: usize,
 }
 
-const fn gpt2(layers: usize, hidden: usize, heads: usize) -> Preset {
-    Preset { layers, hidden, heads, key_heads: None, is_llama: false }
+const fn preset(family: Family, layers: usize, hidden: usize, heads: usize) -> Preset {
+    Preset { family, layers, hidden, heads, key_heads: heads }
 }
 
-/// `char` has 10 million parameters; `gpt2` to `gpt2-xl` are those of Radford et al. 2019; `llama` is a small one of Touvron et al.
-/// 2023 (<https://arxiv.org/abs/2302.13971>) with grouped queries.
-const PRESETS: [(&str, Preset); 6] = [
-    ("char", gpt2(6, 384, 6)),
-    ("gpt2", gpt2(12, 768, 12)),
-    ("gpt2-medium", gpt2(24, 1024, 16)),
-    ("gpt2-large", gpt2(36, 1280, 20)),
-    ("gpt2-xl", gpt2(48, 1600, 25)),
-    ("llama", Preset { layers: 12, hidden: 768, heads: 12, key_heads: Some(4), is_llama: true }),
+/// `char` has 10 million parameters; `llama` is a small one with grouped queries.
+pub(super) const DECODERS: [(&str, Preset); 6] = [
+    ("char", preset(Family::Gpt2, 6, 384, 6)),
+    ("gpt2", preset(Family::Gpt2, 12, 768, 12)),
+    ("gpt2-medium", preset(Family::Gpt2, 24, 1024, 16)),
+    ("gpt2-large", preset(Family::Gpt2, 36, 1280, 20)),
+    ("gpt2-xl", preset(Family::Gpt2, 48, 1600, 25)),
+    ("llama", Preset { key_heads: 4, ..preset(Family::Llama, 12, 768, 12) }),
+];
+
+/// Touvron et al. 2021 (<https://arxiv.org/abs/2012.12877>) name the small ones.
+pub(super) const VISION: [(&str, Preset); 4] = [
+    ("tiny", preset(Family::Vit, 12, 192, 3)),
+    ("small", preset(Family::Vit, 12, 384, 6)),
+    ("base", preset(Family::Vit, 12, 768, 12)),
+    ("large", preset(Family::Vit, 24, 1024, 16)),
 ];
 
 impl Transformer {
     /// The standard deviation of new weights, as GPT-2's.
     pub(super) const DEVIATION: f64 = 0.02;
 
-    /// Reads the settings from `[model]`.
-    pub(super) fn read(settings: &Section) -> Result<Self, ConfigError> {
-        let preset = settings.choice("preset", "char", &PRESETS)?;
-        let is_llama = preset.is_llama;
-        let word = |of_gpt, of_llama| if is_llama { of_llama } else { of_gpt };
+    /// Reads the settings from `[model]`. `model.preset` is one of `presets`, by default the first.
+    pub(super) fn read(settings: &Section, presets: &'static [(&'static str, Preset)]) -> Result<Self, ConfigError> {
+        let preset = settings.choice("preset", presets[0].0, presets)?;
+        let family = preset.family;
         let hidden = settings.integer("hidden", preset.hidden, 1..=65_536)?;
         let heads = Self::heads(settings, preset, hidden)?;
-        let activations =
-            [("gelu", Activation::Gelu), ("gelu-tanh", Activation::GeluTanh), ("swiglu", Activation::SwiGlu)];
-        let activation = settings.choice("activation", word("gelu-tanh", "swiglu"), &activations)?;
+        let activation = Self::activation(settings, family)?;
         // SwiGLU has three matrices in place of two: of two thirds of the size, in multiples of 64.
         let default = match activation {
             Activation::SwiGlu => (8 * hidden / 3).next_multiple_of(64),
             Activation::Gelu | Activation::GeluTanh => 4 * hidden,
         };
-        let is_rotary = settings.choice("positions", word("learned", "rotary"), &[("learned", false), ("rotary", true)])?;
-        if is_rotary && !heads.size.is_multiple_of(2) {
-            let expected = format!("`learned` for heads of {} features; rotary positions turn pairs", heads.size);
-            return Err(settings.invalid("positions", expected));
-        }
-        let rotary = match is_rotary {
-            true => Some(settings.number("rotary_base", 10_000.0, 1.0..)?),
-            false => None,
-        };
-        let context = if is_rotary { None } else { settings.optional_integer("context", 1..=1 << 20)? };
+        let norm = if family == Family::Llama { "rms" } else { "layer" };
         Ok(Self {
             layers: settings.integer("layers", preset.layers, 1..=1024)?,
             hidden,
             heads,
             feed_forward: settings.integer("feed_forward", default, 1..=1 << 20)?,
             activation,
-            has_layer_norm: settings.choice("norm", word("layer", "rms"), &[("layer", true), ("rms", false)])?,
-            has_bias: settings.boolean("bias", !is_llama)?,
-            rotary,
-            context,
+            has_layer_norm: settings.choice("norm", norm, &[("layer", true), ("rms", false)])?,
+            has_bias: settings.boolean("bias", family != Family::Llama)?,
+            rotary: Self::rotary(settings, family, heads)?,
             dropout: settings.number("dropout", 0.0, 0.0..1.0)?,
-            epsilon: settings.number("epsilon", 1e-5, 0.0..1.0)?,
-            tied: settings.boolean("tied", !is_llama)?,
+            epsilon: settings.number("epsilon", if family == Family::Vit { 1e-6 } else { 1e-5 }, 0.0..1.0)?,
+            is_llama: family == Family::Llama,
         })
+    }
+
+    fn activation(settings: &Section, family: Family) -> Result<Activation, ConfigError> {
+        let names =
+            [("gelu", Activation::Gelu), ("gelu-tanh", Activation::GeluTanh), ("swiglu", Activation::SwiGlu)];
+        let default = match family {
+            Family::Gpt2 => "gelu-tanh",
+            Family::Llama => "swiglu",
+            Family::Vit => "gelu",
+        };
+        settings.choice("activation", default, &names)
+    }
+
+    /// The base of rotary positions.
+    fn rotary(settings: &Section, family: Family, heads: Heads) -> Result<Option<f64>, ConfigError> {
+        let default = if family == Family::Llama { "rotary" } else { "learned" };
+        // The patches of an image have no order in which to turn.
+        let is_rotary = family != Family::Vit
+            && settings.choice("positions", default, &[("learned", false), ("rotary", true)])?;
+        if !is_rotary {
+            return Ok(None);
+        }
+        if !heads.size.is_multiple_of(2) {
+            let expected = format!("`learned` for heads of {} features; rotary positions turn pairs", heads.size);
+            return Err(settings.invalid("positions", expected));
+        }
+        settings.number("rotary_base", 10_000.0, 1.0..).map(Some)
     }
 
     fn heads(settings: &Section, preset: Preset, hidden: usize) -> Result<Heads, ConfigError> {
@@ -103,7 +133,9 @@ impl Transformer {
         if !hidden.is_multiple_of(queries) {
             return Err(settings.invalid("heads", format!("a divisor of `model.hidden` (= {hidden})")));
         }
-        let default = preset.key_heads.filter(|keys| queries.is_multiple_of(*keys)).unwrap_or(queries);
+        // As many queries share a head of keys as in the preset, if they can.
+        let group = preset.heads / preset.key_heads;
+        let default = if queries.is_multiple_of(group) { queries / group } else { queries };
         let keys = settings.integer("key_heads", default, 1..=4096)?;
         if !queries.is_multiple_of(keys) {
             return Err(settings.invalid("key_heads", format!("a divisor of `model.heads` (= {queries})")));

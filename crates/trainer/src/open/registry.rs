@@ -44,7 +44,7 @@ impl Registry {
         Self::default()
     }
 
-    /// A registry of oomph's own models (`resnet18` … `resnet152`, `lstm`, `lstm-lm`, `gpt`), sources (`digits`, `folder`,
+    /// A registry of oomph's own models (`resnet18` … `resnet152`, `lstm`, `lstm-lm`, `gpt`, `vit`), sources (`digits`, `folder`,
     /// `cifar10`, `idx`, `csv`, `synthetic`, `text`) and tasks (`classification`, `multi-label`,
     /// `regression`).
     pub fn builtin() -> Self {
@@ -56,6 +56,7 @@ impl Registry {
             .with_model("lstm", oomph_model::lstm)
             .with_model("lstm-lm", oomph_model::lstm_lm)
             .with_model("gpt", oomph_model::gpt)
+            .with_model("vit", oomph_model::vit)
             .with_source("digits", oomph_data::digits)
             .with_source("folder", oomph_data::folder)
             .with_source("cifar10", oomph_data::cifar10)
