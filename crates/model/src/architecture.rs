@@ -2,10 +2,11 @@ use std::{fmt, sync::Arc};
 
 use oomph_core::SampleSpec;
 
-use crate::{AnyTensor, Init, ModelError, Stages};
+use crate::{AnyTensor, Init, ModelError, Stages, weights::TensorForm};
 
 type Build = dyn Fn(&SampleSpec, &Init) -> Result<Stages, ModelError> + Send + Sync;
 type Rename = dyn Fn(&str) -> String + Send + Sync;
+type Form = dyn Fn(&str, &[usize]) -> TensorForm + Send + Sync;
 
 /// A model with its settings, before its parameters exist.
 ///
@@ -16,6 +17,8 @@ pub struct Architecture {
     name: String,
     build: Arc<Build>,
     pytorch_name: Arc<Rename>,
+    pytorch_form: Arc<Form>,
+    pytorch_buffers: Vec<String>,
     pytorch_twins: Vec<(String, String)>,
     frozen: Vec<String>,
 }
@@ -30,6 +33,8 @@ impl Architecture {
             name: name.into(),
             build: Arc::new(build),
             pytorch_name: Arc::new(str::to_owned),
+            pytorch_form: Arc::new(|_, _| TensorForm::Same),
+            pytorch_buffers: Vec::new(),
             pytorch_twins: Vec::new(),
             frozen: Vec::new(),
         }
@@ -43,6 +48,23 @@ impl Architecture {
         pytorch_name: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> Self {
         self.pytorch_name = Arc::new(pytorch_name);
+        self
+    }
+
+    /// Sets how PyTorch's network of that kind stores a parameter of this name and shape. Without it shapes are equal.
+    #[must_use]
+    pub fn with_pytorch_forms(
+        mut self,
+        form: impl Fn(&str, &[usize]) -> TensorForm + Send + Sync + 'static,
+    ) -> Self {
+        self.pytorch_form = Arc::new(form);
+        self
+    }
+
+    /// Declares that PyTorch's state dicts contain tensors whose names end so, and that they are no parameters.
+    #[must_use]
+    pub fn with_pytorch_buffers(mut self, endings: &[&str]) -> Self {
+        self.pytorch_buffers = endings.iter().map(|ending| (*ending).to_owned()).collect();
         self
     }
 
@@ -63,6 +85,16 @@ impl Architecture {
     /// The name of the parameter `name` in PyTorch's network of that kind.
     pub fn pytorch_name(&self, name: &str) -> String {
         (self.pytorch_name)(name)
+    }
+
+    /// How PyTorch's network of that kind stores the parameter `name` of this shape.
+    pub fn pytorch_form(&self, name: &str, shape: &[usize]) -> TensorForm {
+        (self.pytorch_form)(name, shape)
+    }
+
+    /// Whether PyTorch's tensor `name` is no parameter of the model.
+    pub fn is_pytorch_buffer(&self, name: &str) -> bool {
+        self.pytorch_buffers.iter().any(|ending| name.ends_with(ending.as_str()))
     }
 
     /// The parameters that PyTorch's state dicts contain twice: our name, and PyTorch's second name.

@@ -7,7 +7,7 @@ use std::{
 
 use oomph_core::{Account, Bytes, charge, files::Existing};
 use oomph_data::SourceRecord;
-use oomph_model::{Architecture, Named};
+use oomph_model::{Architecture, Named, weights::TensorForm};
 use serde::Serialize;
 
 use oomph_engine::{HostTensor, record::model_record, session::Session};
@@ -93,9 +93,11 @@ fn write(
     path: &Path,
     existing: Existing,
 ) -> Result<Exported, StateError> {
+    let of_pytorch = (layout == WeightLayout::Pytorch).then(|| in_pytorch_form(architecture, model));
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     let mut tensors: BTreeMap<String, WeightTensor<'_>> = BTreeMap::new();
     for (own, tensor) in model {
+        let tensor = of_pytorch.as_ref().and_then(|converted| converted.get(own)).unwrap_or(tensor);
         let name = match layout {
             WeightLayout::Pytorch => architecture.pytorch_name(own),
             WeightLayout::Oomph => own.clone(),
@@ -122,4 +124,14 @@ fn write(
         elements: model.values().map(|tensor| tensor.values.len()).sum(),
         bytes: Bytes::new(bytes),
     })
+}
+
+/// The tensors that PyTorch stores in another form, in that form.
+fn in_pytorch_form(architecture: &Architecture, model: &Named<HostTensor>) -> Named<HostTensor> {
+    let converted = model.iter().filter_map(|(name, HostTensor { shape, values })| {
+        let form = architecture.pytorch_form(name, shape);
+        let tensor = || HostTensor { shape: form.shape(shape), values: form.to_file(values.clone(), shape) };
+        (form != TensorForm::Same).then(|| (name.clone(), tensor()))
+    });
+    converted.collect()
 }

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
     layers::{Before, Dropout, Embedding, RowNorm, project},
+    weights::TensorForm,
 };
 
 /// Reads a decoder language model from `[model]`, as GPT-2 (Radford et al. 2019) and Llama (Touvron et al. 2023,
@@ -32,11 +33,9 @@ pub fn gpt(settings: &Section) -> Result<Architecture, ConfigError> {
         tied: settings.boolean("tied", !transformer.is_llama)?,
     };
     let architecture = Architecture::new("gpt", move |spec, init| build(decoder, spec, init));
-    let architecture = architecture.with_pytorch_names(torch_name);
-    Ok(match decoder.tied {
-        true => architecture.with_pytorch_twin(SHARED, "lm_head.weight"),
-        false => architecture,
-    })
+    // Causal masks are stored with GPT-2.
+    let architecture = architecture.with_pytorch_buffers(&[".attn.bias", ".attn.masked_bias"]);
+    Ok(architecture.with_pytorch_names(torch_name).with_pytorch_forms(torch_form))
 }
 
 /// The settings of a decoder.
@@ -55,7 +54,13 @@ const SHARED: &str = "embedding.tokens.weight";
 /// The name under which a tied head borrows the embedding.
 const TIED: &str = "tokens.weight";
 
-/// The name in Hugging Face's GPT-2.
+/// Hugging Face's GPT-2 multiplies by matrices with a row for each input.
+fn torch_form(name: &str, _shape: &[usize]) -> TensorForm {
+    let is_matrix = name.starts_with("block.") && name.ends_with(".weight") && !name.contains("_norm.");
+    if is_matrix { TensorForm::Transposed } else { TensorForm::Same }
+}
+
+/// The name in Hugging Face's GPT-2, behind the `transformer.` of its language model.
 fn torch_name(name: &str) -> String {
     let of_block = |rest: &str| {
         let (index, leaf) = rest.split_once('.')?;
@@ -69,15 +74,15 @@ fn torch_name(name: &str) -> String {
             "down" => "mlp.c_proj",
             _ => return None,
         };
-        Some(format!("transformer.h.{index}.{layer}.{leaf}"))
+        Some(format!("h.{index}.{layer}.{leaf}"))
     };
     match name {
-        SHARED => "transformer.wte.weight".into(),
-        "embedding.positions" => "transformer.wpe.weight".into(),
+        SHARED => "wte.weight".into(),
+        "embedding.positions" => "wpe.weight".into(),
         "head.weight" => "lm_head.weight".into(),
         _ => match (name.strip_prefix("block.").and_then(of_block), name.strip_prefix("head.norm.")) {
             (Some(name), _) => name,
-            (None, Some(leaf)) => format!("transformer.ln_f.{leaf}"),
+            (None, Some(leaf)) => format!("ln_f.{leaf}"),
             (None, None) => name.to_owned(),
         },
     }

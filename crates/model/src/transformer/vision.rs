@@ -12,6 +12,7 @@ use super::{
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages,
     layers::{Before, Dropout, Projection, RowNorm},
+    weights::TensorForm,
 };
 
 /// Reads a vision transformer from `[model]` (Dosovitskiy et al. 2021, <https://arxiv.org/abs/2010.11929>): `preset` gives the defaults
@@ -25,7 +26,9 @@ pub fn vit(settings: &Section) -> Result<Architecture, ConfigError> {
     let transformer = Transformer::read(settings, &VISION)?;
     let patch = settings.integer("patch", 16, 1..=1024)?;
     let architecture = Architecture::new("vit", move |spec, init| build(&transformer, patch, spec, init));
-    Ok(architecture.with_pytorch_names(torch_name))
+    Ok(architecture
+        .with_pytorch_names(torch_name)
+        .with_pytorch_forms(move |name, shape| torch_form(name, shape, patch)))
 }
 
 /// The name in torchvision's `VisionTransformer`.
@@ -54,6 +57,17 @@ fn torch_name(name: &str) -> String {
             });
             renamed.or_else(|| name.strip_prefix("block.").and_then(of_block)).unwrap_or_else(|| name.to_owned())
         }
+    }
+}
+
+/// torchvision has a convolution for the patches, and a dimension for the batch.
+fn torch_form(name: &str, shape: &[usize], patch: usize) -> TensorForm {
+    match (name, shape) {
+        ("embedding.class" | "embedding.positions", [tokens, features]) => TensorForm::Shaped(vec![1, *tokens, *features]),
+        ("embedding.patches.weight", [features, pixels]) => {
+            TensorForm::Shaped(vec![*features, pixels / (patch * patch), patch, patch])
+        }
+        _ => TensorForm::Same,
     }
 }
 

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     error::{Mismatch, WeightsError},
     file::{StoredTensor, WeightFile},
+    form::TensorForm,
     shown::{names, shown},
 };
 use crate::{Architecture, Named, Stages};
@@ -34,6 +35,8 @@ pub fn wanted(model: &Stages) -> Vec<Wanted> {
 pub struct Fit {
     /// The name in the file of every parameter that the file has.
     pub(super) sources: Named<String>,
+    /// How the file stores those that it stores in another form.
+    pub(super) forms: Named<TensorForm>,
     /// Pairs of names in the file that are one parameter of the model.
     pub(super) twins: Vec<(String, String)>,
     /// Parameters of the head that keep their initial values, since the file's are for other classes or missing.
@@ -67,6 +70,7 @@ pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) ->
     let tensors: InFile<'_> = file
         .tensors()
         .filter(|tensor| tensor.name.rsplit('.').next() != Some("num_batches_tracked"))
+        .filter(|tensor| !architecture.is_pytorch_buffer(tensor.name))
         .map(|tensor| (tensor.name, tensor))
         .collect();
     let refused = |mismatch| WeightsError::Mismatch {
@@ -83,7 +87,11 @@ pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) ->
     for wanted in wanted {
         // Every wanted parameter has a name there.
         let name = naming.names.get(&wanted.name).unwrap_or(&wanted.name);
-        compared.add(wanted, name, &tensors);
+        let form = match naming.is_pytorch {
+            true => architecture.pytorch_form(&wanted.name, &wanted.shape),
+            false => TensorForm::Same,
+        };
+        compared.add(wanted, name, form, &tensors);
     }
     let mut fit = compared.settled(wanted);
     fit.twins = naming.twins(architecture, &tensors);
@@ -94,7 +102,7 @@ pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) ->
     if !compared.mismatch.is_none() {
         return Err(refused(compared.mismatch));
     }
-    fit.sources = compared.sources;
+    (fit.sources, fit.forms) = (compared.sources, compared.forms);
     let path = shown(&file.path().display().to_string());
     fit.notices.extend(compared.head.notice(&path));
     fit.notices.extend(
@@ -112,6 +120,8 @@ struct Naming {
     names: Named<String>,
     /// A prefix that all names of the file have and the model's names lack.
     prefix: String,
+    /// Whether they are PyTorch's.
+    is_pytorch: bool,
 }
 
 impl Naming {
@@ -130,11 +140,12 @@ impl Naming {
                     .filter(|name| tensors.contains_key(format!("{prefix}{name}").as_str()))
                     .count()
             };
-            let best = layouts.iter().max_by_key(|layout| found(layout)).filter(|layout| found(layout) > 0);
-            if let Some(layout) = best {
+            // Where both match as many, the names are the same.
+            let best = layouts.iter().enumerate().rev().max_by_key(|(_, layout)| found(layout));
+            if let Some((index, layout)) = best.filter(|(_, layout)| found(layout) > 0) {
                 let names =
                     layout.iter().map(|(own, name)| (own.clone(), format!("{prefix}{name}"))).collect();
-                return Some(Self { names, prefix });
+                return Some(Self { names, prefix, is_pytorch: index == 0 });
             }
             prefix = longer_prefix(tensors, &prefix)?;
         }
@@ -165,6 +176,7 @@ fn longer_prefix(tensors: &InFile<'_>, prefix: &str) -> Option<String> {
 #[derive(Default)]
 struct Compared {
     sources: Named<String>,
+    forms: Named<TensorForm>,
     mismatch: Mismatch,
     head: Head,
 }
@@ -183,7 +195,7 @@ struct Head {
 }
 
 impl Compared {
-    fn add(&mut self, wanted: &Wanted, name: &str, tensors: &InFile<'_>) {
+    fn add(&mut self, wanted: &Wanted, name: &str, form: TensorForm, tensors: &InFile<'_>) {
         let Some(found) = tensors.get(name) else {
             let missing = if wanted.is_of_head { &mut self.head.missing } else { &mut self.mismatch.missing };
             missing.push(name.to_owned());
@@ -194,16 +206,20 @@ impl Compared {
             self.mismatch.different.push(different);
             return;
         }
-        if found.shape == wanted.shape {
+        let shape = form.shape(&wanted.shape);
+        if found.shape == shape {
             self.head.fitting += usize::from(wanted.is_of_head);
             self.sources.insert(wanted.name.clone(), name.to_owned());
+            if form != TensorForm::Same {
+                self.forms.insert(wanted.name.clone(), form);
+            }
             return;
         }
-        match (found.shape.split_first(), wanted.shape.split_first()) {
+        match (found.shape.split_first(), shape.split_first()) {
             (Some((there, rest)), Some((here, other))) if wanted.is_of_head && rest == other => {
                 self.head.resized.push((wanted.name.clone(), name.to_owned(), [*there, *here]));
             }
-            _ => self.mismatch.different.push(different(name, found.shape, &wanted.shape)),
+            _ => self.mismatch.different.push(different(name, found.shape, &shape)),
         }
     }
 

@@ -20,7 +20,8 @@ pub fn load(model: &mut Stages, file: &WeightFile, fit: &Fit, device: &Device) -
     model.map(&mut |info, tensor| {
         let Some(name) = fit.sources.get(info.name).filter(|_| failed.is_none()) else { return tensor };
         let (trainable, shape) = (info.trainable, tensor.dims());
-        match charge(Account::Host, || values(file, name)) {
+        let form = fit.forms.get(info.name).cloned().unwrap_or_default();
+        match charge(Account::Host, || Ok(form.to_own(values(file, name)?, &shape))) {
             // A copy is charged to the device's account.
             Ok(values) => AnyTensor::floats(values.clone(), &shape, device).tracked_like(&tensor, trainable),
             Err(error) => {

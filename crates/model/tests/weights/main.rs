@@ -4,6 +4,7 @@ mod any_bytes;
 mod archive;
 mod files;
 mod fitting;
+mod forms;
 mod hostile;
 
 use std::{fs, path::PathBuf};
