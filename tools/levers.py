@@ -7,6 +7,7 @@
     python3 tools/levers.py gradients       # gradients kept and released, with and without recompute
     python3 tools/levers.py offload         # optimizer state and inputs of recomputed stages in host memory
     python3 tools/levers.py shard           # state, gradients and parameters sharded over four replicas
+    python3 tools/levers.py attention       # peaks of a transformer by the length of its sequences
     python3 tools/levers.py state           # optimizer state in 32, 16 and 8 bits: bytes a parameter and times
     python3 tools/levers.py state-quality PHOTOS TEXT [DEVICE]  # its accuracy over three seeds, on digits, photos and text
     python3 tools/levers.py auto            # recompute = "auto" under limits
@@ -117,6 +118,25 @@ def state():
             table.add(name, row["gradients"], row["state"], mib(row["planned_peak_bytes"]), mib(row["peak_in_use_bytes"]),
                       f"{row['peak_in_use_bytes'] / parameters:.2f}", f"{row['step_seconds']:.3f} s",
                       f"{row['step_seconds'] / rows[0]['step_seconds']:.2f}")
+    return table
+
+
+def attention():
+    table = Table(f"{COMMAND} attention --save", ">positions", ">planned peak", ">peak in use", ">a position", ">step",
+                  ">with Burn's operations", ">step")
+    decoder = ["model.name=gpt", "model.layers=1", "model.hidden=128", "model.heads=4", "data.source=synthetic", "data.kind=tokens",
+               "data.vocabulary=64", "data.carry=false", "data.train_samples=8", "data.test_samples=1", "optimizer.name=adamw"]
+    settings = [part for setting in decoder for part in ("--set", setting)]
+    mib = lambda size: f"{size / 2**20:,.1f} MiB"
+    with tempfile.NamedTemporaryFile(suffix=".toml") as config:
+        for positions in [512, 1024, 2048, 4096, 8192]:
+            at = ["--config", config.name, *settings, "--set", f"data.steps={positions}", "--batches", "1", "--steps", "4"]
+            lean, = compare(*at)
+            # 8,192 positions would take 5 GB.
+            whole = compare(*at, "--lean", "false")[0] if positions <= 4096 else None
+            table.add(f"{positions:,}", mib(lean["planned_peak_bytes"]), mib(lean["peak_in_use_bytes"]),
+                      f"{lean['peak_in_use_bytes'] / positions / 1024:.1f} KiB", f"{lean['step_seconds'] * 1e3:,.0f} ms",
+                      mib(whole["peak_in_use_bytes"]) if whole else "", f"{whole['step_seconds'] * 1e3:,.0f} ms" if whole else "")
     return table
 
 
@@ -257,7 +277,7 @@ def quality(photos=None, seeds="3"):
 
 
 if __name__ == "__main__":
-    commands = {"activations": activations, "stages": stages, "gradients": gradients, "offload": offload, "shard": shard, "state": state, "state-quality": state_quality,
+    commands = {"activations": activations, "stages": stages, "gradients": gradients, "attention": attention, "offload": offload, "shard": shard, "state": state, "state-quality": state_quality,
                 "auto": auto, "quality": quality}
     words = [word for word in sys.argv[1:] if word != "--save"]
     if not words or words[0] not in commands:

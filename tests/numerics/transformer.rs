@@ -100,9 +100,11 @@ impl Network {
         let what = format!("{name} {} lean={} {:?}", self.prefix, policy.lean, policy.kernels);
         let mut comparison = Comparison::new(what, TOLERANCE);
         let mut model = self.model();
-        let task = Classification { lean: policy.lean.then_some(policy.kernels), ..Classification::default() };
+        let task =
+            Classification { lean: policy.lean.then_some(policy.kernels), ..Classification::default() };
         let config = "optimizer = { name = 'adamw', lr = 0.01, weight_decay = 0.1, epsilon = 1e-4 }";
-        let mut optimizer = Optimizer::new(&Config::from_toml("x", config).unwrap().optimizer, policy.kernels);
+        let mut optimizer =
+            Optimizer::new(&Config::from_toml("x", config).unwrap().optimizer, policy.kernels);
         for step in 0..2 {
             let (input, targets) = (self.batch)(&self.golden);
             let mut pass = Pass::train(Key::new(0)).with_policy(policy);

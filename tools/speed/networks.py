@@ -36,6 +36,17 @@ NETWORKS = {
                      "data.kind=tokens", "data.steps=64", "data.vocabulary=64", "data.carry=false",
                      "data.train_samples=1280"],
     },
+    "gpt": {
+        "says": "GPT, 10 million parameters, 256 tokens of 65, batch 8",
+        "batch": 8, "steps": 256, "hidden": 384, "layers": 6, "heads": 6, "classes": 65, "evaluated": 160,
+        "settings": ["model.name=gpt", "model.preset=char", "data.source=synthetic", "data.kind=tokens",
+                     "data.steps=256", "data.vocabulary=65", "data.carry=false", "data.train_samples=1280"],
+    },
+    "vit": {
+        "says": "ViT-Tiny, 224×224, patches of 16×16, batch 8",
+        "batch": 8, "size": 224, "classes": 1000, "evaluated": 160,
+        "settings": ["model.name=vit", "model.preset=tiny", *images(224, 1000)],
+    },
 }
 
 

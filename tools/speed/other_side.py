@@ -41,11 +41,47 @@ class Language(torch.nn.Module):
         return self.head(self.layer(self.embedding(x))[0]).flatten(0, 1)
 
 
+class Block(torch.nn.Module):
+    """A block of GPT-2."""
+
+    def __init__(self, hidden, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln_1, self.ln_2 = torch.nn.LayerNorm(hidden), torch.nn.LayerNorm(hidden)
+        self.qkv, self.out = torch.nn.Linear(hidden, 3 * hidden), torch.nn.Linear(hidden, hidden)
+        self.up, self.down = torch.nn.Linear(hidden, 4 * hidden), torch.nn.Linear(4 * hidden, hidden)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(self.ln_1(x)).chunk(3, -1))
+        attended = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(attended.transpose(1, 2).flatten(2))
+        return x + self.down(torch.nn.functional.gelu(self.up(self.ln_2(x)), approximate="tanh"))
+
+
+class Gpt(torch.nn.Module):
+    """GPT-2, whose head has the embedding's weights."""
+
+    def __init__(self, network):
+        super().__init__()
+        hidden = network["hidden"]
+        self.tokens, self.positions = (torch.nn.Embedding(network[of], hidden) for of in ("classes", "steps"))
+        self.blocks = torch.nn.Sequential(*(Block(hidden, network["heads"]) for _ in range(network["layers"])))
+        self.norm = torch.nn.LayerNorm(hidden)
+
+    def forward(self, x):
+        x = self.blocks(self.tokens(x) + self.positions.weight)
+        return torch.nn.functional.linear(self.norm(x), self.tokens.weight).flatten(0, 1)
+
+
 def model_of(name, network):
     if name == "lstm":
         return Recurrent(network)
     if name == "lstm-lm":
         return Language(network)
+    if name == "gpt":
+        return Gpt(network)
+    if name == "vit":
+        return torchvision.models.VisionTransformer(network["size"], 16, 12, 3, 192, 768, num_classes=network["classes"])
     model = getattr(torchvision.models, name)(num_classes=network["classes"])
     if network["size"] <= 32:
         model.conv1 = torch.nn.Conv2d(3, 64, 3, 1, 1, bias=False)
@@ -56,7 +92,7 @@ def model_of(name, network):
 def batches_of(name, network):
     """Samples and targets."""
     batch, classes = network["batch"], network["classes"]
-    if name == "lstm-lm":
+    if name in ("lstm-lm", "gpt"):
         tokens = [torch.randint(0, classes, (batch, network["steps"] + 1)) for _ in range(BATCHES)]
         return [(some[:, :-1].contiguous(), some[:, 1:].flatten()) for some in tokens]
     sample = [network["steps"], network["features"]] if name == "lstm" else [3, network["size"], network["size"]]

@@ -14,6 +14,8 @@ pub(crate) const CONFIGS: &[Embedded] = &embedded![
     "resnet.toml",
     "lstm.toml",
     "lstm-lm.toml",
+    "gpt-shakespeare.toml",
+    "vit-photos.toml",
     "mnist.toml",
     "resnet-folder.toml",
     "resnet-photos.toml",

@@ -81,7 +81,8 @@ impl Activation {
             Kernels::Cpu => self.own(input, Some(gradient), features),
             Kernels::Gpu | Kernels::Composed => {
                 let dtype = input.dtype();
-                let [input, gradient] = [input, gradient].map(|tensor| cast(tensor, DType::F32, Kernels::Composed));
+                let [input, gradient] =
+                    [input, gradient].map(|tensor| cast(tensor, DType::F32, Kernels::Composed));
                 cast(self.composed_backward(input, gradient), dtype, Kernels::Composed)
             }
         }
@@ -200,7 +201,9 @@ impl SimdLoops for RowLoops<'_> {
 fn each(row: &mut [f32], gradient: Option<&[f32]>, of: impl Fn(f32) -> (f32, f32)) {
     match gradient {
         None => row.iter_mut().for_each(|value| *value = of(*value).0),
-        Some(gradients) => row.iter_mut().zip(gradients).for_each(|(value, gradient)| *value = gradient * of(*value).1),
+        Some(gradients) => {
+            row.iter_mut().zip(gradients).for_each(|(value, gradient)| *value = gradient * of(*value).1)
+        }
     }
 }
 

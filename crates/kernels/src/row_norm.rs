@@ -16,8 +16,7 @@ use crate::{
     lanes::{dot, sum},
     simd::by_vectors,
     stored_float::{StoredFloat, StoredFloats, by_dtype},
-    uninit,
-    workers,
+    uninit, workers,
 };
 
 /// How a row is normalised.
@@ -52,7 +51,13 @@ fn rows_of_part(rows: usize) -> usize {
 
 impl RowNorm {
     /// Each row normalised, times `weight`, plus `shift`, both `[F]`; in the format of the input.
-    pub fn apply(self, input: Tensor<2>, weight: Tensor<1>, shift: Option<Tensor<1>>, kernels: Kernels) -> Tensor<2> {
+    pub fn apply(
+        self,
+        input: Tensor<2>,
+        weight: Tensor<1>,
+        shift: Option<Tensor<1>>,
+        kernels: Kernels,
+    ) -> Tensor<2> {
         let dims @ [rows, features] = input.dims();
         let dtype = input.dtype();
         if kernels != Kernels::Cpu {
@@ -65,7 +70,8 @@ impl RowNorm {
             return cast(output, dtype, Kernels::Composed);
         }
         let of_part = rows_of_part(rows);
-        let workspace = Workspace { of_each: features, tasks: rows.div_ceil(of_part), ..Workspace::default() };
+        let workspace =
+            Workspace { of_each: features, tasks: rows.div_ceil(of_part), ..Workspace::default() };
         let operation = CustomOp {
             name: "row_norm",
             inputs: [input.into(), weight.into()].into_iter().chain(shift.map(Into::into)).collect(),
@@ -119,7 +125,13 @@ impl RowNorm {
     ///
     /// With x̂ the normalised row, g the gradient and g′ = g · weight: shift′ = Σg, weight′ = Σg·x̂, and the input's gradient is
     /// (g′ − mean g′ − x̂ · mean(g′·x̂)) / √(mean square + ε), where RMSNorm has no mean g′.
-    pub fn backward(self, input: Tensor<2>, gradient: Tensor<2>, weight: Tensor<1>, kernels: Kernels) -> RowNormGradients {
+    pub fn backward(
+        self,
+        input: Tensor<2>,
+        gradient: Tensor<2>,
+        weight: Tensor<1>,
+        kernels: Kernels,
+    ) -> RowNormGradients {
         match kernels {
             Kernels::Cpu => self.backward_own(input, gradient, weight),
             Kernels::Gpu | Kernels::Composed => self.backward_composed(input, gradient, weight),
@@ -145,7 +157,8 @@ impl RowNorm {
         let dtype = input.dtype();
         let of_part = rows_of_part(rows);
         let tasks = rows.div_ceil(of_part);
-        let workspace = Workspace { of_each: 2 * features, shared: 2 * tasks * features, tasks, ..Workspace::default() };
+        let workspace =
+            Workspace { of_each: 2 * features, shared: 2 * tasks * features, tasks, ..Workspace::default() };
         let of_features = (vec![features], DType::F32);
         let operation = CustomOp {
             name: "row_norm_backward",
@@ -183,7 +196,8 @@ impl Backward<'_> {
         let features = dims[1];
         let mut sums = vec![0.0; workspace.shared];
         let (made, ()) = uninit::made::<E, _>(dims[0] * features, |made| {
-            let parts = made.parts(self.of_part * features).zip(sums.chunks_mut((2 * features).max(1))).enumerate();
+            let parts =
+                made.parts(self.of_part * features).zip(sums.chunks_mut((2 * features).max(1))).enumerate();
             workers::each(parts, workspace, |(part, (mut made, sums)), buffers| {
                 by_vectors(|| {
                     let first = part * self.of_part;
@@ -247,7 +261,8 @@ mod tests {
             let square = mean(&mut row.iter().map(|value| (value - centre).powi(2)));
             let inverse = 1.0 / (square + f64::from(norm.epsilon)).sqrt();
             let normed: Vec<f64> = row.iter().map(|value| (value - centre) * inverse).collect();
-            let scaled: Vec<f64> = gradient.iter().zip(weight).map(|(gradient, weight)| gradient * weight).collect();
+            let scaled: Vec<f64> =
+                gradient.iter().zip(weight).map(|(gradient, weight)| gradient * weight).collect();
             let constant = if norm.is_centred { mean(&mut scaled.iter().copied()) } else { 0.0 };
             let slope = mean(&mut scaled.iter().zip(&normed).map(|(scaled, normed)| scaled * normed));
             for index in 0..count {
@@ -263,15 +278,22 @@ mod tests {
     #[test]
     fn rows_are_normalised_as_in_64_bits() {
         for (rows, features) in [(1, 5), (3, 7), (70, 33), (600, 48)] {
-            for (is_centred, dtype, tolerance) in
-                [(true, DType::F32, 3e-6), (false, DType::F32, 3e-6), (true, DType::BF16, 8e-3), (false, DType::F16, 1e-3)]
-            {
+            for (is_centred, dtype, tolerance) in [
+                (true, DType::F32, 3e-6),
+                (false, DType::F32, 3e-6),
+                (true, DType::BF16, 8e-3),
+                (false, DType::F16, 1e-3),
+            ] {
                 let norm = RowNorm { is_centred, epsilon: 1e-3 };
-                let of = |name, count: usize| Tensor::<1>::from_data(&numbers(count, name)[..], &Default::default());
+                let of = |name, count: usize| {
+                    Tensor::<1>::from_data(&numbers(count, name)[..], &Default::default())
+                };
                 let [weight, shift] = ["weight", "shift"].map(|name| of(name, features));
-                let [input, gradient] = ["input", "gradient"].map(|name| stored(name, [rows, features], dtype));
+                let [input, gradient] =
+                    ["input", "gradient"].map(|name| stored(name, [rows, features], dtype));
                 let [scale, offset] = [&weight, &shift].map(|vector| values(vector.clone()));
-                let expected = naive(norm, &values(input.clone()), &values(gradient.clone()), [&scale, &offset]);
+                let expected =
+                    naive(norm, &values(input.clone()), &values(gradient.clone()), [&scale, &offset]);
                 for kernels in [Kernels::Cpu, Kernels::Composed] {
                     let output = norm.apply(input.clone(), weight.clone(), Some(shift.clone()), kernels);
                     let made = norm.backward(input.clone(), gradient.clone(), weight.clone(), kernels);

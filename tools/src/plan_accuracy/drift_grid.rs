@@ -78,6 +78,10 @@ const LANGUAGE: [&str; 2] = [
     "name = 'lstm-lm', hidden = 128, layers = 2, dropout = 0.2",
     "source = 'synthetic', kind = 'tokens', steps = 24, vocabulary = 300",
 ];
+const DECODER: [&str; 2] = [
+    "name = 'gpt', layers = 3, hidden = 64, heads = 4, dropout = 0.1",
+    "source = 'synthetic', kind = 'tokens', steps = 24, vocabulary = 300, carry = false",
+];
 const FP16: &str = ", precision = 'fp16'";
 const RECOMPUTE_OPS: &str = ", recompute = 'ops'";
 const RECOMPUTE_STAGES: &str = ", recompute = 'stages'";
@@ -98,7 +102,7 @@ const fn strategy(name: &'static str, devices: usize, settings: &'static str) ->
 }
 
 /// The rows of the table.
-pub(crate) const FEATURES: [Feature; 31] = [
+pub(crate) const FEATURES: [Feature; 33] = [
     Feature { memory: FP16, ..feature("resnet18 fp16", RESNET) },
     Feature {
         memory: FP16,
@@ -146,6 +150,8 @@ pub(crate) const FEATURES: [Feature; 31] = [
         ..feature("resnet18 recompute stages, activations offloaded", RESNET)
     },
     Feature { memory: ", offload = ['optimizer']", ..feature("lstm state offloaded", LSTM) },
+    feature("gpt", DECODER),
+    Feature { memory: RECOMPUTE_STAGES, ..feature("gpt recompute stages", DECODER) },
 ];
 
 /// The columns of the table.

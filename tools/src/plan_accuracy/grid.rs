@@ -55,6 +55,10 @@ const LSTM_2: &str = "name = 'lstm', hidden = 128, layers = 2, dropout = 0.2";
 const OWN: &str = "name = 'own', hidden = 512";
 const LANGUAGE: &str = "name = 'lstm-lm', hidden = 256";
 const TIED: &str = "name = 'lstm-lm', hidden = 128, layers = 2, dropout = 0.2, tied = true";
+const DECODER: &str = "name = 'gpt', layers = 2, hidden = 128, heads = 4";
+const LLAMA: &str =
+    "name = 'gpt', preset = 'llama', layers = 2, hidden = 128, heads = 4, key_heads = 2, dropout = 0.1";
+const VISION: &str = "name = 'vit', layers = 2, patch = 8";
 const PHOTO: &str = "kind = 'image', height = 32, width = 32";
 const PHOTO_64: &str = "kind = 'image', height = 64, width = 64";
 const PHOTO_160: &str = "kind = 'image', height = 160, width = 160";
@@ -207,6 +211,7 @@ pub(crate) fn all() -> Vec<Case> {
     }
     cases.extend(packed_state());
     cases.extend(offloaded());
+    cases.extend(transformers());
     cases
 }
 
@@ -226,6 +231,33 @@ fn packed_state() -> Vec<Case> {
             cases.push(with(RESNET18, PHOTO, 4, optimizer, memory));
             cases.push(with(LSTM_256, SERIES_64, 4, optimizer, memory));
         }
+    }
+    cases
+}
+
+/// Transformers, alone and with each lever.
+fn transformers() -> Vec<Case> {
+    let with = |model, data, batch, optimizer, memory| Case { model, data, batch, optimizer, memory };
+    let mut cases = Vec::new();
+    for (model, data) in [(DECODER, TOKENS_64), (LLAMA, TOKENS_64), (VISION, PHOTO_64)] {
+        for batch in [1, 16] {
+            cases.extend([MOMENTUM, ADAMW].map(|optimizer| with(model, data, batch, optimizer, "")));
+        }
+        cases.push(with(model, data, 16, ADAM, "micro_batch = 4"));
+    }
+    for memory in POLICIES {
+        cases.push(with(DECODER, TOKENS_64, 8, ADAM, memory));
+        cases.push(with(VISION, PHOTO_64, 8, MOMENTUM, memory));
+    }
+    for memory in RELEASES {
+        cases.push(with(LLAMA, TOKENS_64, 8, ADAM, memory));
+        cases.push(with(VISION, PHOTO_64, 8, ADAM, memory));
+    }
+    for memory in BESIDE_STATE {
+        cases.push(with(DECODER, TOKENS_64, 8, ADAMW_INT8, memory));
+    }
+    for memory in OFFLOADS {
+        cases.push(with(LLAMA, TOKENS_64, 8, ADAM, memory));
     }
     cases
 }
@@ -292,6 +324,9 @@ pub(crate) fn sample() -> Vec<Case> {
         quick(LSTM_256, SERIES_16, 1, RELEASES[0], MOMENTUM),
         quick(TIED, WORDS_35, 8, RELEASES[10], ADAM),
         quick(OWN, PHOTO, 16, RELEASES[5], SGD),
+        quick(DECODER, TOKENS_64, 8, "", ADAM),
+        quick(LLAMA, TOKENS_64, 8, "micro_batch = 3, recompute = 'stages'", ADAMW),
+        quick(VISION, PHOTO_64, 8, "lean = false", MOMENTUM),
         quick(RESNET18, PHOTO, 4, RELEASES[0], ADAMW_INT8),
         quick(LSTM_256, SERIES_16, 4, "", ADAMW_BF16),
         quick(RESNET18, PHOTO, 4, OFFLOADS[0], ADAM),

@@ -38,8 +38,12 @@ pub(super) fn probes() -> Vec<Probe> {
 }
 
 fn attention([batch, positions, heads, size]: [usize; 4], is_causal: bool, dtype: DType) -> [Probe; 2] {
-    let attention =
-        Attention { heads: Heads { queries: heads, keys: heads, size }, is_causal, rotary: None, dropout: None };
+    let attention = Attention {
+        heads: Heads { queries: heads, keys: heads, size },
+        is_causal,
+        rotary: None,
+        dropout: None,
+    };
     let input = move |device: &Device| full_as([batch, positions, 3 * heads * size], dtype, device);
     let back = attention.clone();
     [
@@ -77,7 +81,10 @@ fn rows(shape: [usize; 2], dtype: DType) -> Vec<Probe> {
         probes.push(of_rows(forward, shape, dtype, move |input, _| drop(activation.apply(input, CPU))));
         probes.push(of_rows(back, shape, dtype, move |input, _| {
             let [rows, features] = input.dims();
-            let gradient = input.clone().narrow(1, 0, activation.outputs(features)).reshape([rows, activation.outputs(features)]);
+            let gradient = input
+                .clone()
+                .narrow(1, 0, activation.outputs(features))
+                .reshape([rows, activation.outputs(features)]);
             drop(activation.backward(input, gradient, CPU));
         }));
     }

@@ -24,7 +24,12 @@ use crate::{
 
 /// The gradient of the input by our own kernel. A task has the heads of queries that read one head of keys, so that each element of the
 /// gradient is a sum in a fixed order.
-pub(super) fn own(attention: &Attention, input: Tensor<3>, attended: Attended, gradient: Tensor<3>) -> Tensor<3> {
+pub(super) fn own(
+    attention: &Attention,
+    input: Tensor<3>,
+    attended: Attended,
+    gradient: Tensor<3>,
+) -> Tensor<3> {
     let dims @ [batch, positions, _] = input.dims();
     let dtype = input.dtype();
     let sizes = Sizes::of(attention, positions);
@@ -92,7 +97,12 @@ impl Heads {
         let mut queries: Vec<_> = stripes(matrix, of_queries.chain(of_keys)).collect();
         let mut keys = queries.split_off(self.keys);
         let values = keys.split_off(self.keys);
-        queries.into_iter().zip(keys).zip(values).map(|((queries, keys), values)| [queries, keys, values]).collect()
+        queries
+            .into_iter()
+            .zip(keys)
+            .zip(values)
+            .map(|((queries, keys), values)| [queries, keys, values])
+            .collect()
     }
 }
 
@@ -143,7 +153,10 @@ impl Sizes {
             keys.elements(),
             queries.elements(),
             queries.elements(),
-            columns.elements_beside(QUERIES).max(keys.elements_beside(QUERIES)).max(queries.elements_beside(KEYS)),
+            columns
+                .elements_beside(QUERIES)
+                .max(keys.elements_beside(QUERIES))
+                .max(queries.elements_beside(KEYS)),
             of_queries * KEYS,
             of_queries * KEYS,
             of_keys * heads.size,
@@ -215,10 +228,35 @@ impl<E: StoredFloat> SimdLoops for Work<'_, '_, E> {
         let Self { mut task, workspace } = self;
         let sizes = Sizes::of(task.attention, task.positions);
         let [
-            loaded, key_columns, value_columns, key_rows, query_rows, gradient_rows, beside, block, slopes, keys, values, queries,
+            loaded,
+            key_columns,
+            value_columns,
+            key_rows,
+            query_rows,
+            gradient_rows,
+            beside,
+            block,
+            slopes,
+            keys,
+            values,
+            queries,
             means,
         ] = split(workspace, sizes.parts());
-        let mut room = Room { loaded, key_columns, value_columns, key_rows, query_rows, gradient_rows, beside, block, slopes, keys, values, queries, means };
+        let mut room = Room {
+            loaded,
+            key_columns,
+            value_columns,
+            key_rows,
+            query_rows,
+            gradient_rows,
+            beside,
+            block,
+            slopes,
+            keys,
+            values,
+            queries,
+            means,
+        };
         task.means(&mut room);
         room.queries.fill(0.0);
         for keys in blocks(0..task.positions, KEYS) {
@@ -228,7 +266,13 @@ impl<E: StoredFloat> SimdLoops for Work<'_, '_, E> {
             for head in 0..sizes.heads.group() {
                 let first = if task.attention.is_causal { keys.start / QUERIES * QUERIES } else { 0 };
                 for queries in blocks(first..task.positions, QUERIES) {
-                    task.block::<FUSED>(head, &queries, &keys, sizes.of_block(queries.len(), keys.len()), &mut room);
+                    task.block::<FUSED>(
+                        head,
+                        &queries,
+                        &keys,
+                        sizes.of_block(queries.len(), keys.len()),
+                        &mut room,
+                    );
                 }
             }
             task.write_keys(&keys, &mut room);
@@ -281,7 +325,8 @@ impl<E: StoredFloat> Task<'_, E> {
     ) {
         let Heads { size, .. } = sizes.heads;
         let rows = queries.len();
-        let Room { loaded, key_columns, value_columns, key_rows, query_rows, gradient_rows, beside, .. } = room;
+        let Room { loaded, key_columns, value_columns, key_rows, query_rows, gradient_rows, beside, .. } =
+            room;
         let (block, slopes) = (&mut *room.block, &mut *room.slopes);
         let in_block = |elements| OutputRows { elements, stride: KEYS };
         let in_rows = |elements| OutputRows { elements, stride: size };
@@ -321,7 +366,8 @@ impl<E: StoredFloat> Task<'_, E> {
         let head = self.key * heads.group() + head;
         let rows = block.chunks_exact_mut(KEYS).zip(slopes.chunks_exact_mut(KEYS));
         for (query, (scores, slopes)) in queries.clone().zip(rows) {
-            let (scores, unread) = scores[..keys.len()].split_at_mut(live(self.attention.is_causal, query, keys));
+            let (scores, unread) =
+                scores[..keys.len()].split_at_mut(live(self.attention.is_causal, query, keys));
             let (slopes, unread_slopes) = slopes[..keys.len()].split_at_mut(scores.len());
             unread.fill(0.0);
             unread_slopes.fill(0.0);

@@ -56,7 +56,10 @@ pub(super) fn forward(attention: &Attention, input: Tensor<3>, kernels: Kernels)
     });
     let (outputs, log_sums): (Vec<_>, Vec<_>) = made.unzip();
     let output = side_by_side(Tensor::cat(outputs, 2));
-    Attended { output: cast(output, dtype, Kernels::Composed), log_sums: side_by_side(Tensor::cat(log_sums, 2)) }
+    Attended {
+        output: cast(output, dtype, Kernels::Composed),
+        log_sums: side_by_side(Tensor::cat(log_sums, 2)),
+    }
 }
 
 pub(super) fn backward(
@@ -121,7 +124,8 @@ impl Attention {
         // Queries and the last keys are the same positions: there the later ones are left out.
         let count = queries.len();
         let unread = |at: usize| if at % count > at / count { UNREAD } else { 0.0 };
-        let mask = TensorData::new((0..count * count).map(unread).collect::<Vec<f32>>(), [1, 1, count, count]);
+        let mask =
+            TensorData::new((0..count * count).map(unread).collect::<Vec<f32>>(), [1, 1, count, count]);
         let mask = Tensor::from_data(mask, &scores.device());
         let own = scores.clone().narrow(3, queries.start, count) + mask;
         match queries.start {
@@ -193,7 +197,12 @@ fn repeated(keys: Tensor<4>, heads: Heads) -> Tensor<4> {
         return keys;
     }
     let each: Tensor<5> = keys.reshape([batch, heads.keys, 1, positions, size]);
-    each.expand([batch, heads.keys, heads.group(), positions, size]).reshape([batch, heads.queries, positions, size])
+    each.expand([batch, heads.keys, heads.group(), positions, size]).reshape([
+        batch,
+        heads.queries,
+        positions,
+        size,
+    ])
 }
 
 /// The sums over the heads of queries that read the same keys.

@@ -42,9 +42,10 @@ pub(super) fn own(attention: &Attention, input: Tensor<3>) -> Attended {
         outputs: vec![(output, dtype), (log_sums, DType::F32)],
         in_place: 0,
     };
-    let [output, log_sums] = operation.run_within(workspace, |inputs| {
-        by_dtype!(dtype, E => on::<E>(attention, &inputs[0], dims, workspace))
-    });
+    let [output, log_sums] = operation.run_within(
+        workspace,
+        |inputs| by_dtype!(dtype, E => on::<E>(attention, &inputs[0], dims, workspace)),
+    );
     Attended { output: ranked(output), log_sums: ranked(log_sums) }
 }
 
@@ -190,7 +191,10 @@ impl<E: StoredFloat> SimdLoops for Work<'_, '_, E> {
             task.attend::<FUSED>(key, sizes, &mut room);
         }
         let heads = sizes.heads;
-        room.outputs.chunks_exact(heads.of_queries()).take(task.queries.len()).for_each(|row| task.output.write_first(row));
+        room.outputs
+            .chunks_exact(heads.of_queries())
+            .take(task.queries.len())
+            .for_each(|row| task.output.write_first(row));
         task.log_sums.write_first(&room.log_sums[..task.queries.len() * heads.queries]);
     }
 }
@@ -269,7 +273,9 @@ impl<E> Task<'_, E> {
             let kept = exp::<FUSED>(before - *most);
             *sum = *sum * kept + change_and_sum(scores, |score| exp::<FUSED>(score - *most));
             if before < *most {
-                outputs[index * heads.of_queries()..][..heads.size].iter_mut().for_each(|output| *output *= kept);
+                outputs[index * heads.of_queries()..][..heads.size]
+                    .iter_mut()
+                    .for_each(|output| *output *= kept);
             }
             let at = [self.sample, head, query, keys.start];
             self.attention.drop(at, self.positions, scores);

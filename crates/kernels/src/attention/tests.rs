@@ -34,7 +34,8 @@ impl Naive<'_> {
                 let pair = at % (size / 2);
                 let angle = position as f64 * f64::from(base).powf(-2.0 * pair as f64 / size as f64);
                 let (sine, cosine) = angle.sin_cos();
-                let (sign, other) = if at < size / 2 { (-direction, at + size / 2) } else { (direction, at - size / 2) };
+                let (sign, other) =
+                    if at < size / 2 { (-direction, at + size / 2) } else { (direction, at - size / 2) };
                 row[at] * cosine + sign * row[other] * sine
             })
             .collect()
@@ -46,7 +47,8 @@ impl Naive<'_> {
         let scale = 1.0 / (heads.size as f64).sqrt();
         let mut output = vec![0.0; positions * heads.of_queries()];
         let mut made = vec![0.0; positions * heads.width()];
-        let dot = |one: &[f64], other: &[f64]| one.iter().zip(other).map(|(one, other)| one * other).sum::<f64>();
+        let dot =
+            |one: &[f64], other: &[f64]| one.iter().zip(other).map(|(one, other)| one * other).sum::<f64>();
         let mut add = |position: usize, column: usize, row: &[f64], factor: f64| {
             let to = &mut made[position * heads.width() + column..][..heads.size];
             to.iter_mut().zip(row).for_each(|(to, value)| *to += factor * value);
@@ -56,17 +58,21 @@ impl Naive<'_> {
             for query in 0..positions {
                 let end = if self.attention.is_causal { query + 1 } else { positions };
                 let q = self.turned(query, of_query);
-                let scores: Vec<f64> = (0..end).map(|key| (scale * dot(&q, &self.turned(key, of_key))).exp()).collect();
+                let scores: Vec<f64> =
+                    (0..end).map(|key| (scale * dot(&q, &self.turned(key, of_key))).exp()).collect();
                 let sum: f64 = scores.iter().sum();
                 let factors = self.factors(head, query, end);
                 let g = &gradient[query * heads.of_queries() + of_query..][..heads.size];
                 let weights: Vec<f64> = scores.iter().map(|score| score / sum).collect();
-                let slopes: Vec<f64> = (0..end).map(|key| factors[key] * dot(g, &self.row(key, of_value))).collect();
+                let slopes: Vec<f64> =
+                    (0..end).map(|key| factors[key] * dot(g, &self.row(key, of_value))).collect();
                 let mean = dot(&weights, &slopes);
                 for key in 0..end {
                     let value = self.row(key, of_value);
                     let to = &mut output[query * heads.of_queries() + of_query..][..heads.size];
-                    to.iter_mut().zip(&value).for_each(|(to, value)| *to += weights[key] * factors[key] * value);
+                    to.iter_mut()
+                        .zip(&value)
+                        .for_each(|(to, value)| *to += weights[key] * factors[key] * value);
                     add(key, of_value, g, weights[key] * factors[key]);
                     let slope = scale * weights[key] * (slopes[key] - mean);
                     add(query, of_query, &self.turn(query, &self.turned(key, of_key), -1.0), slope);
@@ -79,12 +85,19 @@ impl Naive<'_> {
 
     fn factors(&self, head: usize, query: usize, end: usize) -> Vec<f64> {
         let Some(mask) = &self.attention.dropout else { return vec![1.0; end] };
-        let at = ((self.sample * self.attention.heads.queries + head) * self.positions + query) * self.positions;
+        let at =
+            ((self.sample * self.attention.heads.queries + head) * self.positions + query) * self.positions;
         mask.factors(at).take(end).map(f64::from).collect()
     }
 }
 
-fn check(attention: &Attention, [batch, positions]: [usize; 2], dtype: DType, kernels: Kernels, tolerance: f64) {
+fn check(
+    attention: &Attention,
+    [batch, positions]: [usize; 2],
+    dtype: DType,
+    kernels: Kernels,
+    tolerance: f64,
+) {
     let heads = attention.heads;
     let given = stored("input", [batch, positions, heads.width()], dtype);
     let of_output = stored("gradient", [batch, positions, heads.of_queries()], dtype);
@@ -93,7 +106,8 @@ fn check(attention: &Attention, [batch, positions]: [usize; 2], dtype: DType, ke
     for sample in 0..batch {
         let input = &input[sample * positions * heads.width()..][..positions * heads.width()];
         let naive = Naive { attention, positions, input, sample };
-        let of_sample = naive.run(&gradient[sample * positions * heads.of_queries()..][..positions * heads.of_queries()]);
+        let of_sample =
+            naive.run(&gradient[sample * positions * heads.of_queries()..][..positions * heads.of_queries()]);
         output.extend(of_sample.0);
         made.extend(of_sample.1);
     }
@@ -112,13 +126,21 @@ fn attention(queries: usize, keys: usize, size: usize) -> Attention {
 #[test]
 fn attention_is_that_of_the_whole_matrix() {
     for kernels in [Kernels::Cpu, Kernels::Composed] {
-        for (shape, positions) in [((1, 1, 4), 1), ((2, 2, 8), 7), ((3, 1, 10), 65), ((4, 2, 64), 130), ((2, 2, 33), 300)] {
+        for (shape, positions) in
+            [((1, 1, 4), 1), ((2, 2, 8), 7), ((3, 1, 10), 65), ((4, 2, 64), 130), ((2, 2, 33), 300)]
+        {
             let causal = attention(shape.0, shape.1, shape.2);
             check(&causal, [2, positions], DType::F32, kernels, 2e-6);
             let full = Attention { is_causal: false, ..causal.clone() };
             check(&full, [1, positions], DType::F32, kernels, 2e-6);
             if shape.2 % 2 == 0 {
-                check(&Attention { rotary: Some(100.0), ..causal }, [1, positions], DType::F32, kernels, 2e-6);
+                check(
+                    &Attention { rotary: Some(100.0), ..causal },
+                    [1, positions],
+                    DType::F32,
+                    kernels,
+                    2e-6,
+                );
             }
         }
     }
@@ -146,7 +168,8 @@ fn large_scores_do_not_overflow() {
     let rows = [[[60.0, 60.0, 60.0, 60.0, 1.0, 2.0], [60.0, 60.0, 60.0, 60.0, 3.0, 4.0]]];
     let input = Tensor::<3>::from_data(rows, &Default::default());
     for kernels in [Kernels::Cpu, Kernels::Composed] {
-        let output: Vec<f32> = attention.forward(input.clone(), kernels).output.into_data().try_to_vec().unwrap();
+        let output: Vec<f32> =
+            attention.forward(input.clone(), kernels).output.into_data().try_to_vec().unwrap();
         assert_eq!(output, [1.0, 2.0, 2.0, 3.0]);
     }
 }

@@ -2,7 +2,9 @@ use burn::{
     module::{Module, Param},
     tensor::Tensor,
 };
-use oomph_kernels::{AnyTensor, differentiable, feed_forward::Activation, ranked, row_norm::RowNormGradients};
+use oomph_kernels::{
+    AnyTensor, differentiable, feed_forward::Activation, ranked, row_norm::RowNormGradients,
+};
 
 use super::RowNorm;
 use crate::{Init, LayerKind, ModelError, Pass, Policy, autodiff::inner};
@@ -48,7 +50,12 @@ impl Projection {
     ///
     /// # Errors
     /// [`ModelError::Shape`] where the input has another number of features.
-    pub fn forward(&self, before: Before<'_>, input: Tensor<2>, pass: &mut Pass) -> Result<Tensor<2>, ModelError> {
+    pub fn forward(
+        &self,
+        before: Before<'_>,
+        input: Tensor<2>,
+        pass: &mut Pass,
+    ) -> Result<Tensor<2>, ModelError> {
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
         let [outputs, features] = weight.dims();
         let elements = outputs * features + if bias.is_some() { outputs } else { 0 };
@@ -152,7 +159,9 @@ impl Kept {
         let (input, policy) = (self.input.clone(), self.policy);
         policy.narrow(match &self.before {
             KeptBefore::Nothing => input,
-            KeptBefore::Norm(norm, weight, bias) => norm.apply(input, weight.clone(), bias.clone(), policy.kernels),
+            KeptBefore::Norm(norm, weight, bias) => {
+                norm.apply(input, weight.clone(), bias.clone(), policy.kernels)
+            }
             KeptBefore::Activation(activation) => activation.apply(input, policy.kernels),
         })
     }
@@ -171,7 +180,9 @@ impl Kept {
         let Some(gradient) = gradient else { return [None, Some(weight), bias, None, None] };
         let (input, scale, shift) = match self.before {
             KeptBefore::Nothing => (gradient, None, None),
-            KeptBefore::Activation(activation) => (activation.backward(self.input, gradient, policy.kernels), None, None),
+            KeptBefore::Activation(activation) => {
+                (activation.backward(self.input, gradient, policy.kernels), None, None)
+            }
             KeptBefore::Norm(norm, scale, shift) => {
                 let made = norm.backward(self.input, gradient, scale, policy.kernels);
                 let RowNormGradients { input, weight, shift: of_shift } = made;

@@ -1,7 +1,4 @@
-use burn::{
-    module::Module,
-    tensor::Tensor,
-};
+use burn::{module::Module, tensor::Tensor};
 use oomph_kernels::feed_forward::Activation;
 
 use super::settings::Transformer;
@@ -31,7 +28,8 @@ pub(super) struct BlockStage {
 impl BlockStage {
     pub(super) fn new(init: &Init, settings: &Transformer, is_causal: bool) -> Self {
         let Transformer { hidden, heads, feed_forward, activation, has_bias, dropout, .. } = *settings;
-        let projection = |name: &str, features, deviation| Projection::new(&init.at(name), features, deviation, has_bias);
+        let projection =
+            |name: &str, features, deviation| Projection::new(&init.at(name), features, deviation, has_bias);
         // The sum over all blocks keeps its variance (Radford et al. 2019).
         let of_output = Transformer::DEVIATION / ((2 * settings.layers) as f64).sqrt();
         Self {
@@ -57,15 +55,18 @@ impl Stage for BlockStage {
             x.reshape([batch * positions, width])
         };
         let x = rows(x);
-        let qkv = pass.scope("qkv", |pass| self.qkv.forward(Before::Norm(&self.attention_norm), x.clone(), pass))?;
+        let qkv =
+            pass.scope("qkv", |pass| self.qkv.forward(Before::Norm(&self.attention_norm), x.clone(), pass))?;
         let [_, width] = qkv.dims();
         let qkv = qkv.reshape([batch, positions, width]);
         let attended = rows(pass.scope("attention", |pass| self.attention.forward(qkv, pass)));
-        let output = pass
-            .scope("attention_output", |pass| self.attention_output.forward(Before::Nothing, attended, pass))?;
+        let output = pass.scope("attention_output", |pass| {
+            self.attention_output.forward(Before::Nothing, attended, pass)
+        })?;
         let x = x + pass.scope("attention_dropout", |pass| self.dropout.forward(output, pass));
         let up = pass.scope("up", |pass| self.up.forward(Before::Norm(&self.feed_norm), x.clone(), pass))?;
-        let down = pass.scope("down", |pass| self.down.forward(Before::Activation(self.activation), up, pass))?;
+        let down =
+            pass.scope("down", |pass| self.down.forward(Before::Activation(self.activation), up, pass))?;
         let x = x + pass.scope("feed_dropout", |pass| self.dropout.forward(down, pass));
         Ok(x.reshape([batch, positions, features]).into())
     }

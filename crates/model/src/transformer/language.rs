@@ -140,7 +140,8 @@ impl EmbeddingStage {
         let is_learned = rotary.is_none();
         Self {
             tokens: Embedding::normal(&init.at("tokens"), tokens, hidden, Transformer::DEVIATION),
-            positions: is_learned.then(|| init.normal("positions", [context, hidden], Transformer::DEVIATION)),
+            positions: is_learned
+                .then(|| init.normal("positions", [context, hidden], Transformer::DEVIATION)),
             dropout: Dropout::new(dropout),
             lends: decoder.tied,
         }
@@ -191,7 +192,8 @@ impl Stage for HeadStage {
         };
         let [vocabulary, _] = weight.dims();
         let x = x.reshape([batch * steps, features]);
-        let logits = pass.scope("fc", |pass| project(Before::Norm(&self.norm), x, weight, None, own, pass))?;
+        let logits =
+            pass.scope("fc", |pass| project(Before::Norm(&self.norm), x, weight, None, own, pass))?;
         Ok(logits.reshape([batch, steps, vocabulary]).into())
     }
 }

@@ -74,7 +74,10 @@ impl Transformer {
     pub(super) const DEVIATION: f64 = 0.02;
 
     /// Reads the settings from `[model]`. `model.preset` is one of `presets`, by default the first.
-    pub(super) fn read(settings: &Section, presets: &'static [(&'static str, Preset)]) -> Result<Self, ConfigError> {
+    pub(super) fn read(
+        settings: &Section,
+        presets: &'static [(&'static str, Preset)],
+    ) -> Result<Self, ConfigError> {
         let preset = settings.choice("preset", presets[0].0, presets)?;
         let family = preset.family;
         let hidden = settings.integer("hidden", preset.hidden, 1..=65_536)?;
@@ -122,7 +125,8 @@ impl Transformer {
             return Ok(None);
         }
         if !heads.size.is_multiple_of(2) {
-            let expected = format!("`learned` for heads of {} features; rotary positions turn pairs", heads.size);
+            let expected =
+                format!("`learned` for heads of {} features; rotary positions turn pairs", heads.size);
             return Err(settings.invalid("positions", expected));
         }
         settings.number("rotary_base", 10_000.0, 1.0..).map(Some)

@@ -51,11 +51,17 @@ fn torch_name(name: &str) -> String {
         "embedding.class" => "class_token".into(),
         "embedding.positions" => "encoder.pos_embedding".into(),
         _ => {
-            let renamed = [("embedding.patches.", "conv_proj."), ("head.norm.", "encoder.ln."), ("head.fc.", "heads.head.")];
-            let renamed = renamed.into_iter().find_map(|(own, of_torch)| {
-                name.strip_prefix(own).map(|leaf| format!("{of_torch}{leaf}"))
-            });
-            renamed.or_else(|| name.strip_prefix("block.").and_then(of_block)).unwrap_or_else(|| name.to_owned())
+            let renamed = [
+                ("embedding.patches.", "conv_proj."),
+                ("head.norm.", "encoder.ln."),
+                ("head.fc.", "heads.head."),
+            ];
+            let renamed = renamed
+                .into_iter()
+                .find_map(|(own, of_torch)| name.strip_prefix(own).map(|leaf| format!("{of_torch}{leaf}")));
+            renamed
+                .or_else(|| name.strip_prefix("block.").and_then(of_block))
+                .unwrap_or_else(|| name.to_owned())
         }
     }
 }
@@ -63,7 +69,9 @@ fn torch_name(name: &str) -> String {
 /// torchvision has a convolution for the patches, and a dimension for the batch.
 fn torch_form(name: &str, shape: &[usize], patch: usize) -> TensorForm {
     match (name, shape) {
-        ("embedding.class" | "embedding.positions", [tokens, features]) => TensorForm::Shaped(vec![1, *tokens, *features]),
+        ("embedding.class" | "embedding.positions", [tokens, features]) => {
+            TensorForm::Shaped(vec![1, *tokens, *features])
+        }
         ("embedding.patches.weight", [features, pixels]) => {
             TensorForm::Shaped(vec![*features, pixels / (patch * patch), patch, patch])
         }
@@ -72,11 +80,8 @@ fn torch_form(name: &str, shape: &[usize], patch: usize) -> TensorForm {
 }
 
 fn build(settings: &Transformer, patch: usize, spec: &SampleSpec, init: &Init) -> Result<Stages, ModelError> {
-    let refused = |expected: String| ModelError::Input {
-        model: "vit".into(),
-        expected,
-        found: spec.input.to_string(),
-    };
+    let refused =
+        |expected: String| ModelError::Input { model: "vit".into(), expected, found: spec.input.to_string() };
     let InputSpec::Image { channels, height, width } = spec.input else {
         return Err(refused("images".into()));
     };
@@ -117,7 +122,12 @@ impl EmbeddingStage {
         let (hidden, pixels) = (settings.hidden, channels * side * side);
         let deviation = Transformer::DEVIATION;
         Self {
-            patches: Projection::new(&init.at("patches"), [pixels, hidden], 1.0 / (pixels as f64).sqrt(), true),
+            patches: Projection::new(
+                &init.at("patches"),
+                [pixels, hidden],
+                1.0 / (pixels as f64).sqrt(),
+                true,
+            ),
             class: init.normal("class", [1, hidden], deviation),
             positions: init.normal("positions", [1 + patches, hidden], deviation),
             dropout: Dropout::new(settings.dropout),
@@ -133,7 +143,11 @@ impl Stage for EmbeddingStage {
         let (side, [tokens, features]) = (self.side, self.positions.val().dims());
         let [rows, columns] = [height, width].map(|size| size / side);
         let fits = rows * columns + 1 == tokens && rows * side == height && columns * side == width;
-        pass.expect_shape(fits, &format!("[B, C, H, W] of {} patches of {side} × {side}", tokens - 1), &dims)?;
+        pass.expect_shape(
+            fits,
+            &format!("[B, C, H, W] of {} patches of {side} × {side}", tokens - 1),
+            &dims,
+        )?;
         let x = x.reshape([batch, channels, rows, side, columns, side]).permute([0, 2, 4, 1, 3, 5]);
         let x = x.reshape([batch * (tokens - 1), channels * side * side]);
         let x = pass.scope("patches", |pass| self.patches.forward(Before::Nothing, x, pass))?;

@@ -84,7 +84,10 @@ fn weights_in_pytorchs_form_are_those_of_the_model() {
             let form = architecture.pytorch_form(info.name, &shape);
             let values = form.to_file(tensor.to_host().unwrap(), &shape);
             let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            tensors.insert(format!("{}{}", case.prefix, architecture.pytorch_name(info.name)), (form.shape(&shape), bytes));
+            tensors.insert(
+                format!("{}{}", case.prefix, architecture.pytorch_name(info.name)),
+                (form.shape(&shape), bytes),
+            );
         });
         for (name, shape) in case.shapes {
             assert_eq!(tensors[&format!("{}{name}", case.prefix)].0, *shape, "{name}");
@@ -94,9 +97,9 @@ fn weights_in_pytorchs_form_are_those_of_the_model() {
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("w.safetensors");
-        let views = tensors.iter().map(|(name, (shape, bytes))| {
-            (name, TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
-        });
+        let views = tensors
+            .iter()
+            .map(|(name, (shape, bytes))| (name, TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap()));
         serialize_to_file(views, None, &path).unwrap();
         let file = WeightFile::open(&path).unwrap();
         let mut other = case.made(2);

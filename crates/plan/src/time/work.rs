@@ -107,7 +107,9 @@ fn of_own_kernel(operation: &OperationIr, op: &CustomOpIr) -> Work {
             let sizes = [dim(gates, 0) * dim(gates, 1), last(whole), last(gates)];
             products(operation, sizes, traffic_of_run(op))
         }
-        ("attention" | "attention_causal", _, [output, log_sums]) => attention(operation, [output, log_sums], 4),
+        ("attention" | "attention_causal", _, [output, log_sums]) => {
+            attention(operation, [output, log_sums], 4)
+        }
         ("attention_backward" | "attention_causal_backward", [_, output, _, log_sums], _) => {
             attention(operation, [output, log_sums], 10)
         }

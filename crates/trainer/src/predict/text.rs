@@ -81,7 +81,7 @@ struct Writer<'a> {
     session: &'a Session,
     model: Stages,
     text: Vec<i32>,
-    /// Tokens of the text that the carried state has seen.
+    /// Tokens of the text that the model was given.
     read: usize,
     carried: Carried,
     /// Tokens of a training sample.
@@ -100,17 +100,14 @@ impl<'a> Writer<'a> {
 
     /// The logits of the next token.
     fn logits(&mut self) -> Result<Vec<f32>, TrainError> {
-        let from = match self.carried.is_empty() {
-            true => self.text.len().saturating_sub(self.steps),
-            false => self.read,
-        };
+        let (end, mut last) = (self.text.len(), Vec::new());
         // A prompt may be longer than a training sample. Pieces of that length take no more memory than an evaluation.
-        let start = if self.read == 0 { 0 } else { from };
-        let mut last = Vec::new();
-        for piece in self.text[start..].chunks(self.steps) {
-            last = outputs(self.session, &self.model, piece, &mut self.carried)?;
+        while self.read < end {
+            let has_no_state = self.read > 0 && self.carried.is_empty();
+            let start = if has_no_state { end.saturating_sub(self.steps) } else { self.read };
+            self.read = (start + self.steps).min(end);
+            last = outputs(self.session, &self.model, &self.text[start..self.read], &mut self.carried)?;
         }
-        self.read = self.text.len();
         Ok(last)
     }
 }
