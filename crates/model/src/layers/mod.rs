@@ -13,6 +13,7 @@ mod lstm;
 mod normed;
 mod pool;
 mod projection;
+mod residual;
 mod row_norm;
 
 pub use attention::SelfAttention;
@@ -27,4 +28,5 @@ pub use normed::{Normed, Shortcut};
 pub use pool::{MaxPool2d, global_average};
 pub(crate) use projection::project;
 pub use projection::{Before, Projection};
+pub(crate) use residual::{positioned, residual};
 pub use row_norm::RowNorm;

@@ -3,7 +3,10 @@ use burn::{
     tensor::Tensor,
 };
 use oomph_kernels::{
-    AnyTensor, differentiable, feed_forward::Activation, ranked, row_norm::RowNormGradients,
+    AnyTensor, differentiable,
+    feed_forward::Activation,
+    ranked,
+    row_norm::{RowNorm as Kernel, RowNormGradients},
 };
 
 use super::RowNorm;
@@ -97,11 +100,7 @@ fn composed(
         Before::Norm(norm) => norm.composed(input, policy),
         Before::Activation(activation) => policy.narrow(activation.composed(policy.widen(input))),
     };
-    let product = made.matmul(policy.narrow(weight).transpose());
-    match bias {
-        Some(bias) => product + policy.narrow(bias).unsqueeze(),
-        None => product,
-    }
+    product(made, weight, bias, policy)
 }
 
 fn lean(
@@ -111,12 +110,13 @@ fn lean(
     bias: Option<Tensor<1>>,
     policy: Policy,
 ) -> Tensor<2> {
-    let kept = Kept::of(before, &input, &weight, policy);
-    let product = kept.made().matmul(policy.narrow(kept.weight.clone()).transpose());
-    let output = match &bias {
-        Some(bias) => product + policy.narrow(inner(bias.clone())).unsqueeze(),
-        None => product,
-    };
+    let made = Made::of(before);
+    if !input.device().is_autodiff() && !weight.device().is_autodiff() {
+        // Without a backward pass the input goes as soon as it is read.
+        return product(made.input(input, policy), weight, bias, policy);
+    }
+    let kept = Kept { made, input: inner(input.clone()), weight: inner(weight.clone()), policy };
+    let output = product(kept.of_product(), kept.weight.clone(), bias.clone().map(inner), policy);
     // An input that is not there is a constant.
     let absent = || AnyTensor::from(kept.weight.clone());
     let [scale, shift] = before.parameters().map(|parameter| parameter.unwrap_or_else(absent));
@@ -127,63 +127,76 @@ fn lean(
     }))
 }
 
+/// x Wᵀ + b.
+fn product(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, policy: Policy) -> Tensor<2> {
+    let product = input.matmul(policy.narrow(weight).transpose());
+    match bias {
+        Some(bias) => product + policy.narrow(bias).unsqueeze(),
+        None => product,
+    }
+}
+
+/// What makes the input of the product, with plain parameters.
+enum Made {
+    Nothing,
+    Norm(Kernel, Tensor<1>, Option<Tensor<1>>),
+    Activation(Activation),
+}
+
+impl Made {
+    fn of(before: Before<'_>) -> Self {
+        match before {
+            Before::Nothing => Self::Nothing,
+            Before::Norm(norm) => {
+                let bias = norm.bias.as_ref().map(|bias| inner(bias.val()));
+                Self::Norm(norm.kernel(), inner(norm.weight.val()), bias)
+            }
+            Before::Activation(activation) => Self::Activation(activation),
+        }
+    }
+
+    /// The input of the product, from a plain input.
+    fn input(&self, input: Tensor<2>, policy: Policy) -> Tensor<2> {
+        policy.narrow(match self {
+            Self::Nothing => input,
+            Self::Norm(norm, weight, bias) => norm.apply(input, weight.clone(), bias.clone(), policy.kernels),
+            Self::Activation(activation) => activation.apply(input, policy.kernels),
+        })
+    }
+}
+
 /// What a lean layer keeps for backward.
 struct Kept {
-    before: KeptBefore,
+    made: Made,
     input: Tensor<2>,
     weight: Tensor<2>,
     policy: Policy,
 }
 
-enum KeptBefore {
-    Nothing,
-    Norm(oomph_kernels::row_norm::RowNorm, Tensor<1>, Option<Tensor<1>>),
-    Activation(Activation),
-}
-
 impl Kept {
-    fn of(before: Before<'_>, input: &Tensor<2>, weight: &Tensor<2>, policy: Policy) -> Self {
-        let before = match before {
-            Before::Nothing => KeptBefore::Nothing,
-            Before::Norm(norm) => {
-                let bias = norm.bias.as_ref().map(|bias| inner(bias.val()));
-                KeptBefore::Norm(norm.kernel(), inner(norm.weight.val()), bias)
-            }
-            Before::Activation(activation) => KeptBefore::Activation(activation),
-        };
-        Self { before, input: inner(input.clone()), weight: inner(weight.clone()), policy }
-    }
-
     /// The input of the product.
-    fn made(&self) -> Tensor<2> {
-        let (input, policy) = (self.input.clone(), self.policy);
-        policy.narrow(match &self.before {
-            KeptBefore::Nothing => input,
-            KeptBefore::Norm(norm, weight, bias) => {
-                norm.apply(input, weight.clone(), bias.clone(), policy.kernels)
-            }
-            KeptBefore::Activation(activation) => activation.apply(input, policy.kernels),
-        })
+    fn of_product(&self) -> Tensor<2> {
+        self.made.input(self.input.clone(), self.policy)
     }
 
     /// The gradients of input, weight, bias, and of the scale and the shift of a normalisation.
     fn backward(self, gradient: Tensor<2>, [of_input, of_bias]: [bool; 2]) -> [Option<AnyTensor>; 5] {
         let policy = self.policy;
-        let made = self.made();
+        let made = self.of_product();
         let bias = of_bias.then(|| {
             let [_, outputs] = gradient.dims();
             policy.widen(gradient.clone()).sum_dim(0).reshape([outputs]).into()
         });
         let weight = policy.widen(gradient.clone().transpose().matmul(made)).into();
-        let needs_input = of_input || matches!(self.before, KeptBefore::Norm(..));
+        let needs_input = of_input || matches!(self.made, Made::Norm(..));
         let gradient = needs_input.then(|| gradient.matmul(policy.narrow(self.weight)));
         let Some(gradient) = gradient else { return [None, Some(weight), bias, None, None] };
-        let (input, scale, shift) = match self.before {
-            KeptBefore::Nothing => (gradient, None, None),
-            KeptBefore::Activation(activation) => {
+        let (input, scale, shift) = match self.made {
+            Made::Nothing => (gradient, None, None),
+            Made::Activation(activation) => {
                 (activation.backward(self.input, gradient, policy.kernels), None, None)
             }
-            KeptBefore::Norm(norm, scale, shift) => {
+            Made::Norm(norm, scale, shift) => {
                 let made = norm.backward(self.input, gradient, scale, policy.kernels);
                 let RowNormGradients { input, weight, shift: of_shift } = made;
                 (input, Some(weight.into()), shift.map(|_| of_shift.into()))

@@ -4,7 +4,7 @@ use oomph_kernels::feed_forward::Activation;
 use super::settings::Transformer;
 use crate::{
     AnyTensor, Init, ModelError, Pass, Stage,
-    layers::{Before, Dropout, Projection, RowNorm, SelfAttention},
+    layers::{Before, Dropout, Projection, RowNorm, SelfAttention, residual},
 };
 
 /// A block of a transformer, `[B, T, C]` to `[B, T, C]`: attention and feed-forward layers, each behind a normalisation and added to its
@@ -63,11 +63,12 @@ impl Stage for BlockStage {
         let output = pass.scope("attention_output", |pass| {
             self.attention_output.forward(Before::Nothing, attended, pass)
         })?;
-        let x = x + pass.scope("attention_dropout", |pass| self.dropout.forward(output, pass));
+        let output = pass.scope("attention_dropout", |pass| self.dropout.forward(output, pass));
+        let x = residual(x, output, pass.policy());
         let up = pass.scope("up", |pass| self.up.forward(Before::Norm(&self.feed_norm), x.clone(), pass))?;
         let down =
             pass.scope("down", |pass| self.down.forward(Before::Activation(self.activation), up, pass))?;
-        let x = x + pass.scope("feed_dropout", |pass| self.dropout.forward(down, pass));
-        Ok(x.reshape([batch, positions, features]).into())
+        let down = pass.scope("feed_dropout", |pass| self.dropout.forward(down, pass));
+        Ok(residual(x, down, pass.policy()).reshape([batch, positions, features]).into())
     }
 }

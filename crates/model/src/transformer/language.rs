@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
-    layers::{Before, Dropout, Embedding, RowNorm, project},
+    layers::{Before, Dropout, Embedding, RowNorm, positioned, project},
     weights::TensorForm,
 };
 
@@ -158,7 +158,8 @@ impl Stage for EmbeddingStage {
                 let positions = positions.val();
                 let [context, _] = positions.dims();
                 pass.expect_shape(steps <= context, &format!("[B, T ≤ {context}, C]"), &x.dims())?;
-                x + pass.policy().narrow(positions.narrow(0, 0, steps)).unsqueeze()
+                let positions = if steps < context { positions.narrow(0, 0, steps) } else { positions };
+                positioned(x, positions, pass.policy())
             }
             None => x,
         };

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages,
-    layers::{Before, Dropout, Projection, RowNorm},
+    layers::{Before, Dropout, Projection, RowNorm, positioned},
     weights::TensorForm,
 };
 
@@ -154,7 +154,7 @@ impl Stage for EmbeddingStage {
         let policy = pass.policy();
         let class = policy.narrow(self.class.val()).unsqueeze::<3>().expand([batch, 1, features]);
         let x = Tensor::cat(vec![class, x.reshape([batch, tokens - 1, features])], 1);
-        let x = x + policy.narrow(self.positions.val()).unsqueeze();
+        let x = positioned(x, self.positions.val(), policy);
         Ok(pass.scope("dropout", |pass| self.dropout.forward(x, pass)).into())
     }
 }
