@@ -13,7 +13,7 @@ use oomph_core::{Account, charge};
 use crate::{
     flex_tensor::vector,
     interleave::interleave,
-    simd::{SimdLoops, by_vectors, vectorised},
+    simd::by_vectors,
     stored_float::StoredFloat,
     tile::{RightMatrix, Tile, TileColumn},
     uninit,
@@ -51,8 +51,15 @@ impl Panelled {
 
     /// The panels of `matrix`, in row-major order.
     pub(crate) fn of_rows(self, matrix: &[f32]) -> FlexTensor {
-        let row = |row: usize| &matrix[row * self.columns..][..self.columns];
-        self.made(|columns, panel| self.put_rows_in_panel(row, columns, panel))
+        vector(self.packed_rows(|row| &matrix[row * self.columns..][..self.columns]))
+    }
+
+    /// The panels of a matrix, whose rows `row` gives.
+    pub(crate) fn packed_rows<'b, E: StoredFloat + 'b>(
+        self,
+        row: impl Fn(usize) -> &'b [E] + Sync,
+    ) -> Vec<f32> {
+        self.made(|columns, panel| by_vectors(|| self.put_rows_in_panel(&row, columns, panel)))
     }
 
     /// Writes the rows of a matrix to `panels`, which has [`elements`](Self::elements). `change` then changes each panel.
@@ -84,13 +91,18 @@ impl Panelled {
 
     /// The panels of the transpose of `matrix`.
     pub(crate) fn of_columns(self, matrix: &[f32]) -> FlexTensor {
+        vector(self.packed_columns(|row| &matrix[row * self.inner..][..self.inner]))
+    }
+
+    /// The panels of the transpose of a matrix, whose rows `row` gives.
+    pub(crate) fn packed_columns<'b, E: StoredFloat + 'b>(
+        self,
+        row: impl Fn(usize) -> &'b [E] + Sync,
+    ) -> Vec<f32> {
         self.made(|columns, panel| {
-            vectorised(RowsToTile {
-                rows: columns.len(),
-                row: |index| &matrix[(columns.start + index) * self.inner..][..self.inner],
-                inner: 0..self.inner,
-                tile: panel,
-                stride: self.tile.columns,
+            by_vectors(|| {
+                let column = |index| row(columns.start + index);
+                interleave(columns.len(), column, 0..self.inner, panel, self.tile.columns);
             });
         })
     }
@@ -118,9 +130,9 @@ impl Panelled {
     }
 
     /// Panels that `fill` fills with the given columns; other columns are zeros.
-    fn made(self, fill: impl Fn(Range<usize>, &mut [f32]) + Sync) -> FlexTensor {
+    fn made(self, fill: impl Fn(Range<usize>, &mut [f32]) + Sync) -> Vec<f32> {
         let fill = |index, panel: &mut [f32]| fill(self.columns_of(index), panel);
-        vector(uninit::filled_anew(self.elements(), self.of_panel(), fill))
+        uninit::filled_anew(self.elements(), self.of_panel(), fill)
     }
 
     /// Elements of a panel.
@@ -195,9 +207,9 @@ impl Panelled {
 
     /// A function that puts columns of `left`, whose rows are `stride` apart, into a tile.
     #[inline(always)]
-    pub(crate) fn put_columns_of(
+    pub(crate) fn put_columns_of<E: StoredFloat>(
         self,
-        left: &[f32],
+        left: &[E],
         stride: usize,
     ) -> impl Fn(Range<usize>, Range<usize>, &mut [f32]) {
         move |columns, inner, tile| {
@@ -205,9 +217,9 @@ impl Panelled {
             let pieces = tile.chunks_exact_mut(self.tile.rows).zip(left.map(|row| &row[columns.clone()]));
             // A copy of constant length is one instruction.
             match columns.len() {
-                8 => pieces.for_each(|(to, piece)| copy::<8>(to, piece)),
-                4 => pieces.for_each(|(to, piece)| copy::<4>(to, piece)),
-                count => pieces.for_each(|(to, piece)| to[..count].copy_from_slice(piece)),
+                8 => pieces.for_each(|(to, piece)| widen_so_many::<E, 8>(piece, to)),
+                4 => pieces.for_each(|(to, piece)| widen_so_many::<E, 4>(piece, to)),
+                _ => pieces.for_each(|(to, piece)| widen(piece, to)),
             }
         }
     }
@@ -228,31 +240,6 @@ fn widen<E: StoredFloat>(from: &[E], to: &mut [f32]) {
 fn widen_so_many<E: StoredFloat, const COUNT: usize>(from: &[E], to: &mut [f32]) {
     if let (Some(to), Some(from)) = (to.first_chunk_mut::<COUNT>(), from.first_chunk::<COUNT>()) {
         to.iter_mut().zip(from).for_each(|(to, from)| *to = from.widened());
-    }
-}
-
-/// Copies `COUNT` elements.
-#[inline(always)]
-fn copy<const COUNT: usize>(to: &mut [f32], from: &[f32]) {
-    if let (Some(to), Some(from)) = (to.first_chunk_mut::<COUNT>(), from.first_chunk::<COUNT>()) {
-        *to = *from;
-    }
-}
-
-/// Puts rows into a tile, or columns into a panel.
-struct RowsToTile<'a, R> {
-    rows: usize,
-    row: R,
-    inner: Range<usize>,
-    tile: &'a mut [f32],
-    /// Elements from an inner index to the next.
-    stride: usize,
-}
-
-impl<'a, R: Fn(usize) -> &'a [f32]> SimdLoops for RowsToTile<'_, R> {
-    #[inline(always)]
-    fn run<const FUSED: bool>(self) {
-        interleave(self.rows, self.row, self.inner, self.tile, self.stride);
     }
 }
 
@@ -348,6 +335,7 @@ impl<'a> Panels<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::{SimdLoops, vectorised};
 
     struct Product<'a> {
         panels: &'a Panels<'a>,

@@ -2,6 +2,7 @@ use std::ops::Range;
 
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
+use oomph_core::{Account, charge};
 
 use super::{
     Attended, Attention, Heads,
@@ -92,17 +93,16 @@ fn write<E: StoredFloat>(
 impl Heads {
     /// The parts of a gradient that belong to each head of keys: of its queries, the keys and the values.
     fn stripes<E>(self, matrix: &mut [E]) -> Vec<[Stripe<'_, E>; 3]> {
-        let of_queries = std::iter::repeat_n(self.group() * self.size, self.keys);
-        let of_keys = std::iter::repeat_n(self.size, 2 * self.keys);
-        let mut queries: Vec<_> = stripes(matrix, of_queries.chain(of_keys)).collect();
-        let mut keys = queries.split_off(self.keys);
-        let values = keys.split_off(self.keys);
-        queries
-            .into_iter()
-            .zip(keys)
-            .zip(values)
-            .map(|((queries, keys), values)| [queries, keys, values])
-            .collect()
+        charge(Account::Host, || {
+            let of_queries = std::iter::repeat_n(self.group() * self.size, self.keys);
+            let of_keys = std::iter::repeat_n(self.size, 2 * self.keys);
+            let widths: Vec<usize> = of_queries.chain(of_keys).collect();
+            let mut queries = stripes(matrix, &widths);
+            let mut keys = queries.split_off(self.keys);
+            let values = keys.split_off(self.keys);
+            let parts = queries.into_iter().zip(keys).zip(values);
+            parts.map(|((queries, keys), values)| [queries, keys, values]).collect()
+        })
     }
 }
 
@@ -393,8 +393,8 @@ impl<E: StoredFloat> Task<'_, E> {
             if !self.angles.is_empty() {
                 rotate::<true>(key, &self.angles[position * size..][..size]);
             }
-            put(of_keys.row(position), key);
-            put(of_values.row(position), value);
+            put(of_keys[position], key);
+            put(of_values[position], value);
         }
     }
 
@@ -410,7 +410,7 @@ impl<E: StoredFloat> Task<'_, E> {
                 rotate::<true>(row, &self.angles[position * size..][..size]);
             }
             row.iter_mut().for_each(|value| *value *= scale);
-            put(&mut of_queries.row(position)[head * size..][..size], row);
+            put(&mut of_queries[position][head * size..][..size], row);
         }
     }
 }

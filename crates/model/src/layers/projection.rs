@@ -5,6 +5,7 @@ use burn::{
 use oomph_kernels::{
     AnyTensor, differentiable,
     feed_forward::Activation,
+    linear::{linear, linear_input_backward, linear_weight_backward},
     ranked,
     row_norm::{RowNorm as Kernel, RowNormGradients},
 };
@@ -100,7 +101,11 @@ fn composed(
         Before::Norm(norm) => norm.composed(input, policy),
         Before::Activation(activation) => policy.narrow(activation.composed(policy.widen(input))),
     };
-    product(made, weight, bias, policy)
+    let product = made.matmul(policy.narrow(weight).transpose());
+    match bias {
+        Some(bias) => product + policy.narrow(bias).unsqueeze(),
+        None => product,
+    }
 }
 
 fn lean(
@@ -127,16 +132,13 @@ fn lean(
     }))
 }
 
-/// x Wᵀ + b.
+/// x Wᵀ + b of plain tensors.
 fn product(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, policy: Policy) -> Tensor<2> {
-    let product = input.matmul(policy.narrow(weight).transpose());
-    match bias {
-        Some(bias) => product + policy.narrow(bias).unsqueeze(),
-        None => product,
-    }
+    linear(input, policy.narrow(weight), bias.map(|bias| policy.narrow(bias)), policy.kernels)
 }
 
 /// What makes the input of the product, with plain parameters.
+#[expect(clippy::large_enum_variant, reason = "there is one for each layer and step")]
 enum Made {
     Nothing,
     Norm(Kernel, Tensor<1>, Option<Tensor<1>>),
@@ -183,13 +185,11 @@ impl Kept {
     fn backward(self, gradient: Tensor<2>, [of_input, of_bias]: [bool; 2]) -> [Option<AnyTensor>; 5] {
         let policy = self.policy;
         let made = self.of_product();
-        let bias = of_bias.then(|| {
-            let [_, outputs] = gradient.dims();
-            policy.widen(gradient.clone()).sum_dim(0).reshape([outputs]).into()
-        });
-        let weight = policy.widen(gradient.clone().transpose().matmul(made)).into();
+        let (weight, bias) = linear_weight_backward(gradient.clone(), made, policy.kernels);
+        let (weight, bias) = (weight.into(), of_bias.then(|| bias.into()));
         let needs_input = of_input || matches!(self.made, Made::Norm(..));
-        let gradient = needs_input.then(|| gradient.matmul(policy.narrow(self.weight)));
+        let gradient =
+            needs_input.then(|| linear_input_backward(gradient, policy.narrow(self.weight), policy.kernels));
         let Some(gradient) = gradient else { return [None, Some(weight), bias, None, None] };
         let (input, scale, shift) = match self.made {
             Made::Nothing => (gradient, None, None),

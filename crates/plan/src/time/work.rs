@@ -107,6 +107,14 @@ fn of_own_kernel(operation: &OperationIr, op: &CustomOpIr) -> Work {
             let sizes = [dim(gates, 0) * dim(gates, 1), last(whole), last(gates)];
             products(operation, sizes, traffic_of_run(op))
         }
+        ("linear" | "linear_input_backward", [left, ..], [output]) => {
+            let sizes = [dim(output, 0), last(output), last(left)];
+            products(operation, sizes, bytes_of(operation))
+        }
+        ("linear_weight_backward", [gradient, ..], [weight, ..]) => {
+            let sizes = [dim(weight, 0), last(weight), dim(gradient, 0)];
+            products(operation, sizes, bytes_of(operation))
+        }
         ("attention" | "attention_causal", _, [output, log_sums]) => {
             attention(operation, [output, log_sums], 4)
         }
