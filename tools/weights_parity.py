@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Compares weights that oomph reads and writes with torchvision's networks. Takes one to two minutes.
+"""Compares weights that oomph reads and writes with networks of torchvision and of `transformers`. Takes one to two minutes.
 
 For ResNet-18, -50 and -101 with random weights and running statistics: saves the
 state dict as safetensors and as `.pth` (today's archive, the format before 1.6, and
 fp16 within a training's checkpoint of a parallel module), lets oomph compute the
 logits, and compares them with torchvision's in eval mode. Then trains a few steps
 with oomph, exports, loads that into torchvision with `strict=True`, and compares
-again. An LSTM goes the same way.
+again. An LSTM, a GPT-2 of `transformers` and a vision transformer of torchvision go the same way, without training.
 
     cargo build --release -p oomph -p oomph-tools --bins
     /tmp/torchvenv/bin/python tools/weights_parity.py    # --target DIR for another target/
 
-The environment is that of `tools/golden/generate.py`. Exit code 1 where something
+The environment is that of `tools/golden/generate.py`, with `pip install transformers==5.24.0`. Exit code 1 where something
 differs by more than 1e-4.
 """
 
@@ -24,6 +24,7 @@ from pathlib import Path
 
 import torch
 import torchvision
+import transformers
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -160,6 +161,56 @@ def lstm(tools):
     print("lstm: exported, strict")
 
 
+def scattered(net, seed):
+    """Random weights that are large enough for every part to matter."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for tensor in net.parameters():
+            tensor.add_(torch.randn_like(tensor) * (0.1 if tensor.dim() > 1 else 0.3))
+    return net.eval()
+
+
+GPT = """
+model = { name = "gpt", layers = 3, hidden = 48, heads = 4, context = 32, weights = "gpt2/model.safetensors" }
+data = { source = "synthetic", kind = "tokens", vocabulary = 101, steps = 20, carry = false }
+"""
+
+
+def gpt2(tools):
+    config = transformers.GPT2Config(vocab_size=101, n_positions=32, n_embd=48, n_layer=3, n_head=4)
+    net = scattered(transformers.GPT2LMHeadModel(config), 2)
+    net.save_pretrained(tools.folder / "gpt2")
+    tokens = torch.randint(0, 101, (BATCH, 20))
+    settings = "\n".join(["name = 'gpt'", "layers = 3", "hidden = 48", "heads = 4", "context = 32"])
+    for lean in ["true", "false"]:
+        found = tools.logits(settings, "gpt2/model.safetensors", tokens, *(["--lean", lean] if lean == "false" else []))
+        compare(f"gpt2 of transformers, lean = {lean}", found, logits_of(net, tokens).logits)
+    (tools.folder / "gpt.toml").write_text(GPT)
+    tools.oomph("export", "--config", "gpt.toml", "--weights", "gpt2/model.safetensors", "--to", "gpt.safetensors")
+    written = load_file(tools.folder / "gpt.safetensors")
+    net.transformer.load_state_dict(written, strict=True)
+    compare("gpt2 exported, strict", tools.logits(settings, "gpt.safetensors", tokens), logits_of(net, tokens).logits)
+
+
+VIT = """
+model = { name = "vit", layers = 2, hidden = 24, heads = 4, patch = 8, feed_forward = 40, weights = "vit.pth" }
+data = { source = "synthetic", kind = "image", height = 32, width = 32, classes = 7 }
+"""
+
+
+def vit(tools):
+    network = torchvision.models.VisionTransformer(32, 8, 2, 4, 24, 40, num_classes=7)
+    net = scattered(network, 3)
+    torch.save(net.state_dict(), tools.folder / "vit.pth")
+    images = torch.randn(BATCH, 3, 32, 32)
+    settings = "\n".join(["name = 'vit'", "layers = 2", "hidden = 24", "heads = 4", "patch = 8", "feed_forward = 40"])
+    compare("vit of torchvision", tools.logits(settings, "vit.pth", images), logits_of(net, images))
+    (tools.folder / "vit.toml").write_text(VIT)
+    tools.oomph("export", "--config", "vit.toml", "--weights", "vit.pth", "--to", "vit.safetensors")
+    net.load_state_dict(load_file(tools.folder / "vit.safetensors"), strict=True)
+    compare("vit exported, strict", tools.logits(settings, "vit.safetensors", images), logits_of(net, images))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     root = Path(__file__).resolve().parent.parent
@@ -172,6 +223,8 @@ def main():
             reading(tools, arch)
             writing(tools, arch)
         lstm(tools)
+        gpt2(tools)
+        vit(tools)
     sys.exit(1 if worst else 0)
 
 

@@ -5,6 +5,7 @@ mod bubble;
 mod chain;
 mod cut;
 mod ddp;
+mod decoder;
 mod dp;
 mod labels;
 mod mixing;

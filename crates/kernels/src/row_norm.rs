@@ -13,7 +13,7 @@ use crate::{
     custom_op::{CustomOp, Workspace},
     flex_tensor::{floats, vector},
     kernels::Kernels,
-    lanes::{dot, sum},
+    reduce::{dot, reduce, sum},
     simd::by_vectors,
     stored_float::{StoredFloat, StoredFloats, by_dtype},
     uninit, workers,
@@ -242,7 +242,7 @@ impl Backward<'_> {
 /// The sum of the squares of a row without its mean.
 #[inline(always)]
 fn squares(row: &[f32], mean: f32) -> f32 {
-    crate::lanes::reduce(row, |value| (value - mean) * (value - mean))
+    reduce(row, |value| (value - mean) * (value - mean))
 }
 
 #[cfg(test)]

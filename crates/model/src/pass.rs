@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use burn::{
     module::{Param, ParamId},
-    tensor::{Int, Tensor},
+    tensor::Tensor,
 };
 use oomph_core::{Generator, Key, Mode};
 
@@ -201,19 +201,6 @@ impl Pass {
         activation.float().ok_or_else(|| ModelError::Kind {
             place: self.place(),
             expected: format!("floats of rank {D}"),
-            found,
-        })
-    }
-
-    /// The activation as tokens, `[B, T]`.
-    ///
-    /// # Errors
-    /// [`ModelError::Kind`] with this place, if the activation holds floats or has another rank.
-    pub fn tokens(&self, activation: AnyTensor) -> Result<Tensor<2, Int>, ModelError> {
-        let found = activation.describe();
-        activation.int().ok_or_else(|| ModelError::Kind {
-            place: self.place(),
-            expected: "integers of rank 2".to_owned(),
             found,
         })
     }

@@ -79,7 +79,7 @@ const LANGUAGE: [&str; 2] = [
     "source = 'synthetic', kind = 'tokens', steps = 24, vocabulary = 300",
 ];
 const DECODER: [&str; 2] = [
-    "name = 'gpt', layers = 3, hidden = 64, heads = 4, dropout = 0.1",
+    "name = 'gpt', layers = 3, hidden = 64, heads = 4, dropout = 0.1, tied = false",
     "source = 'synthetic', kind = 'tokens', steps = 24, vocabulary = 300, carry = false",
 ];
 const FP16: &str = ", precision = 'fp16'";

@@ -5,7 +5,7 @@ use burn::{
 
 use oomph_onnx::{Graph, Value};
 
-use crate::{Init, LayerKind, ModelError, Pass};
+use crate::{AnyTensor, Init, LayerKind, ModelError, Pass};
 
 /// A vector for each token.
 ///
@@ -50,4 +50,14 @@ impl Embedding {
         let weight = graph.parameter("weight", &self.weight.val().dims());
         graph.node("Gather", &[&weight, tokens], [])
     }
+}
+
+/// An activation as tokens, `[B, T]`.
+pub(crate) fn tokens(activation: AnyTensor, pass: &Pass) -> Result<Tensor<2, Int>, ModelError> {
+    let found = activation.describe();
+    activation.int().ok_or_else(|| ModelError::Kind {
+        place: pass.place(),
+        expected: "integers of rank 2".to_owned(),
+        found,
+    })
 }

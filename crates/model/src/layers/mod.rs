@@ -21,6 +21,7 @@ pub use batch_norm::BatchNorm;
 pub use conv::Conv2d;
 pub use dropout::Dropout;
 pub use embedding::Embedding;
+pub(crate) use embedding::tokens;
 pub use linear::Linear;
 pub(crate) use linear::linear;
 pub use lstm::{Lstm, LstmState, last_step};

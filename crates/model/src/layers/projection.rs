@@ -128,7 +128,7 @@ fn lean(
     let (has_bias, shift_of_output) = (bias.is_some(), bias.map_or_else(absent, AnyTensor::from));
     let inputs = [input.into(), weight.into(), shift_of_output, scale, shift];
     ranked(differentiable(inputs, output.into(), move |gradient, wanted| {
-        kept.backward(ranked(gradient), [wanted[0], has_bias && wanted[2]])
+        kept.backward(ranked(gradient), [wanted[0], wanted[1], has_bias && wanted[2]])
     }))
 }
 
@@ -181,16 +181,22 @@ impl Kept {
         self.made.input(self.input.clone(), self.policy)
     }
 
-    /// The gradients of input, weight, bias, and of the scale and the shift of a normalisation.
-    fn backward(self, gradient: Tensor<2>, [of_input, of_bias]: [bool; 2]) -> [Option<AnyTensor>; 5] {
+    /// The gradients of input, weight, bias, and of the scale and the shift of a normalisation, as far as the first three are wanted.
+    fn backward(
+        self,
+        gradient: Tensor<2>,
+        [of_input, of_weight, of_bias]: [bool; 3],
+    ) -> [Option<AnyTensor>; 5] {
         let policy = self.policy;
-        let made = self.of_product();
-        let (weight, bias) = linear_weight_backward(gradient.clone(), made, policy.kernels);
-        let (weight, bias) = (weight.into(), of_bias.then(|| bias.into()));
+        let sums = (of_weight || of_bias)
+            .then(|| linear_weight_backward(gradient.clone(), self.of_product(), policy.kernels));
+        let (weight, bias) = sums.unzip();
+        let weight = weight.filter(|_| of_weight).map(AnyTensor::from);
+        let bias = bias.filter(|_| of_bias).map(AnyTensor::from);
         let needs_input = of_input || matches!(self.made, Made::Norm(..));
         let gradient =
             needs_input.then(|| linear_input_backward(gradient, policy.narrow(self.weight), policy.kernels));
-        let Some(gradient) = gradient else { return [None, Some(weight), bias, None, None] };
+        let Some(gradient) = gradient else { return [None, weight, bias, None, None] };
         let (input, scale, shift) = match self.made {
             Made::Nothing => (gradient, None, None),
             Made::Activation(activation) => {
@@ -202,7 +208,7 @@ impl Kept {
                 (input, Some(weight.into()), shift.map(|_| of_shift.into()))
             }
         };
-        [of_input.then(|| input.into()), Some(weight), bias, scale, shift]
+        [of_input.then(|| input.into()), weight, bias, scale, shift]
     }
 }
 

@@ -9,7 +9,7 @@ use oomph_onnx::{Attribute, Graph, Value};
 use super::{Recurrent, pytorch_name, recurrent};
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
-    layers::{Dropout, Embedding, linear},
+    layers::{Dropout, Embedding, linear, tokens},
 };
 
 /// Reads a language model from `[model]`: an embedding of size `embedding` (by default `hidden`), `layers` LSTM layers
@@ -97,7 +97,7 @@ struct EmbeddingStage {
 
 impl Stage for EmbeddingStage {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        let tokens = pass.tokens(input)?;
+        let tokens = tokens(input, pass)?;
         Ok(pass.scope("embedding", |pass| self.embedding.forward(tokens, pass))?.into())
     }
 

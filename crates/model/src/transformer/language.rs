@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
-    layers::{Before, Dropout, Embedding, RowNorm, positioned, project},
+    layers::{Before, Dropout, Embedding, RowNorm, positioned, project, tokens},
     weights::TensorForm,
 };
 
@@ -150,7 +150,7 @@ impl EmbeddingStage {
 
 impl Stage for EmbeddingStage {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        let tokens = pass.tokens(input)?;
+        let tokens = tokens(input, pass)?;
         let [_, steps] = tokens.dims();
         let x = pass.scope("tokens", |pass| self.tokens.forward(tokens, pass))?;
         let x = match &self.positions {
