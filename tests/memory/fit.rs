@@ -4,7 +4,7 @@ use oomph::{
     Config, Event, Observer, PlanOptions, Quiet, Registry, Session, Stop, TrainOptions, memory::read, train,
 };
 use oomph_advice::{
-    planning::{fit_changes, frontier, plan_with_time, planned_peak},
+    planning::{Frontier, fit_changes, frontier, plan_with_time, planned_peak},
     varied,
 };
 use oomph_config::{Change, MicroBatch, Recompute, sections::memory::Gradients};
@@ -38,7 +38,7 @@ fn peak(session: &Session) -> u64 {
 
 /// A limit between the lowest that the levers reach and what the session needs without them.
 fn middle(model: &str) -> Bytes {
-    let points = frontier(&session(model, ""), PlanOptions::default()).expect("a frontier");
+    let points = frontier(&session(model, ""), PlanOptions::default()).expect("a frontier").points;
     let least = points.last().expect("a point").planned_peak_bytes.get();
     Bytes::new((peak(&session(model, "")) + least * 2) / 3 * 101 / 100)
 }
@@ -127,6 +127,7 @@ fn only_allowed_levers_change_the_mathematics() {
     let plain = session(RESNET, "");
     let least = frontier(&plain, PlanOptions::default())
         .expect("a frontier")
+        .points
         .last()
         .expect("a point")
         .planned_peak_bytes;
@@ -149,12 +150,28 @@ fn only_allowed_levers_change_the_mathematics() {
 #[test]
 fn a_frontier_falls_in_memory_and_rises_in_time() {
     let _alone = crate::alone();
-    let points = frontier(&session(RESNET, ""), PlanOptions::default()).expect("a frontier");
+    let points = frontier(&session(RESNET, ""), PlanOptions::default()).expect("a frontier").points;
     assert!(points.len() > 2 && points[0].changes.is_empty(), "{points:?}");
     for pair in points.windows(2) {
         assert!(pair[1].planned_peak_bytes < pair[0].planned_peak_bytes, "{pair:?}");
         assert!(pair[1].seconds >= pair[0].seconds * 0.99, "{pair:?}");
     }
+}
+
+#[test]
+fn a_frontier_has_what_is_chosen_under_the_limit() {
+    let _alone = crate::alone();
+    for model in [RESNET, LSTM] {
+        let limit = middle(model);
+        let own = fit_changes(&limited(model, limit, "auto"), PlanOptions::default()).expect("a choice");
+        let Frontier { points, chosen } =
+            frontier(&limited(model, limit, "off"), PlanOptions::default()).expect("a frontier");
+        assert_eq!(Some(&points[chosen.expect("something fits")].changes), own.as_ref());
+        assert!(points.is_sorted_by(|one, other| one.planned_peak_bytes > other.planned_peak_bytes));
+    }
+    // Nothing fits into so little.
+    let none = frontier(&limited(RESNET, Bytes::mib(1), "off"), PlanOptions::default()).expect("a frontier");
+    assert_eq!(none.chosen, None);
 }
 
 /// What a run says at its start, and its last loss.

@@ -35,7 +35,7 @@ mod execution_point;
 pub mod files;
 mod generator;
 mod open;
-mod printable;
+pub mod printable;
 mod sample;
 mod significant;
 pub mod system;

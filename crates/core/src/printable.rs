@@ -16,6 +16,22 @@ pub fn printable_lines(text: impl fmt::Display) -> String {
     escaped(text, |character| matches!(character, '\n' | '\t'))
 }
 
+/// `--set key=value` as a shell reads it: quoted, where the value has characters that mean something to it.
+///
+/// ```
+/// use oomph_core::printable::typed_setting;
+///
+/// assert_eq!(typed_setting("train.batch", "8"), "--set train.batch=8");
+/// assert_eq!(typed_setting("model.freeze", r#"["a", "b"]"#), r#"--set 'model.freeze=["a", "b"]'"#);
+/// ```
+pub fn typed_setting(key: &str, value: &str) -> String {
+    let is_plain = |character: char| character.is_alphanumeric() || "._-+/:,=%@".contains(character);
+    match value.chars().all(is_plain) {
+        true => format!("--set {key}={value}"),
+        false => format!("--set '{key}={}'", value.replace('\'', r"'\''")),
+    }
+}
+
 /// Whether a character moves the cursor, starts a terminal's command, or changes the order in which text is shown.
 pub fn is_unprintable(character: char) -> bool {
     // The last ones are Unicode's controls of bidirectional text, and its line and paragraph separators.

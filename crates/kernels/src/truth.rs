@@ -19,8 +19,8 @@ pub(crate) fn stored<const D: usize>(name: &str, shape: [usize; D], dtype: DType
 
 /// The elements of a tensor.
 pub(crate) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
-    // The cast gives 32 bits.
     let values = cast(tensor, DType::F32, Kernels::Composed).into_data().try_to_vec::<f32>();
+    // The cast gives 32 bits.
     values.expect("the tensor has 32 bits").into_iter().map(f64::from).collect()
 }
 

@@ -1,7 +1,7 @@
 use std::{fmt, ops::Deref, path::PathBuf};
 
 use oomph_config::Change;
-use oomph_core::{Bytes, Phase};
+use oomph_core::{Bytes, Phase, printable::typed_setting};
 use oomph_engine::exhausted::{Exhausted, Shortage};
 use oomph_timeline::{Holder, Split};
 use serde::{Deserialize, Serialize};
@@ -117,6 +117,12 @@ pub struct Advice {
 }
 
 impl Advice {
+    /// The settings as a shell reads them: `--set memory.micro_batch=8`.
+    pub fn typed(&self) -> String {
+        let settings = self.settings.iter().map(|(key, value)| typed_setting(key, value));
+        settings.collect::<Vec<_>>().join(" ")
+    }
+
     /// The settings as command-line arguments: `--set`, `memory.micro_batch=8` …
     pub fn flags(&self) -> Vec<String> {
         let settings = self.settings.iter();

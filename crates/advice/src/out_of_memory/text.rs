@@ -100,12 +100,7 @@ impl OutOfMemoryReport {
         }
         if let Some(least) = &self.least {
             writeln!(f, "\nno setting makes it fit; the lowest planned peak:")?;
-            return writeln!(
-                f,
-                "  {}  planned peak {}",
-                printable(least.flags().join(" ")),
-                least.planned_peak_bytes
-            );
+            return writeln!(f, "  {}  planned peak {}", printable(least.typed()), least.planned_peak_bytes);
         }
         if self.levers.is_empty() {
             return self.too_large_parameters().map_or(Ok(()), |parameters| {
@@ -116,7 +111,7 @@ impl OutOfMemoryReport {
             self.levers.iter().partition(|advice| advice.keeps_mathematics);
         let cells = |advice: &&Advice| {
             let peak = format!("planned peak {}", advice.planned_peak_bytes);
-            [printable(advice.flags().join(" ")), peak, advice.time(), advice.about.clone()]
+            [printable(advice.typed()), peak, advice.time(), advice.about.clone()]
         };
         for (training, advice) in [("the same", keeping), ("a different", changing)] {
             if !advice.is_empty() {
@@ -190,7 +185,7 @@ impl OutOfMemory {
             return Some(hint.to_owned());
         };
         // The report says what it saves and what it changes.
-        let first = report.levers.first().map(|advice| advice.flags().join(" "));
+        let first = report.levers.first().map(|advice| advice.typed());
         let fits = first.map(|flags| format!("add `{flags}` to the command"));
         fits.or_else(|| {
             if report.unplanned_bytes > Bytes::default() {

@@ -27,7 +27,7 @@ pub(crate) use devices::usual_splits;
 pub use devices::{PlannedCut, PlannedPart, plan_cut, plan_parts, planned_peak, planned_sum, split_stages};
 pub use duration::PlannedTime;
 pub(crate) use evaluation::eval_order_of;
-pub use fit::{Fitted, choice_of, fit_changes, fitted, frontier, with_choice};
+pub use fit::{Fitted, Frontier, choice_of, fit_changes, fitted, frontier, with_choice};
 pub(crate) use fit::{Levers, Search, combinations};
 pub use largest::{BatchNeed, largest_batch};
 pub(crate) use micro_batch_check::check_micro_batch;

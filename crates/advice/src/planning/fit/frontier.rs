@@ -12,12 +12,21 @@ use crate::{error::PlanError, planning::options::PlanOptions};
 /// How much less than the last point the next one may need.
 const STEP: f64 = 0.8;
 
-/// What `memory.fit = "auto"` would choose under lower and lower limits: from no limit to the lowest that anything fits. Each point
-/// needs less memory than the one before it, and no combination that needs as little is faster by plan.
+/// What `memory.fit = "auto"` chooses under lower and lower limits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Frontier {
+    /// From no limit to the lowest that anything fits. Each point needs less memory than the one before it. No combination that needs as
+    /// little is faster by plan.
+    pub points: Vec<Fitted>,
+    /// The point that is chosen under the limit of the session, if one is known and anything fits it.
+    pub chosen: Option<usize>,
+}
+
+/// The frontier of a session, with its own limit among the limits.
 ///
 /// # Errors
 /// If the model cannot be planned.
-pub fn frontier(session: &Session, options: PlanOptions) -> Result<Vec<Fitted>, PlanError> {
+pub fn frontier(session: &Session, options: PlanOptions) -> Result<Frontier, PlanError> {
     let key = SplitKey {
         batch: options.batch.unwrap_or_else(|| largest_train_batch(session)),
         backend: options.backend.unwrap_or_else(|| backend(session)),
@@ -38,5 +47,16 @@ pub fn frontier(session: &Session, options: PlanOptions) -> Result<Vec<Fitted>, 
     let is_lower =
         |last: &Fitted| points.last().is_none_or(|point| last.planned_peak_bytes < point.planned_peak_bytes);
     points.extend(last.filter(is_lower));
-    Ok(points)
+    let Some(limit) = options.limit_bytes.or(session.limit_bytes) else {
+        return Ok(Frontier { points, chosen: None });
+    };
+    search.set_limit(limit);
+    let Some(own) = search.fastest()? else { return Ok(Frontier { points, chosen: None }) };
+    let place = points.iter().position(|point| point.changes == own.changes);
+    let place = place.unwrap_or_else(|| {
+        let place = points.partition_point(|point| point.planned_peak_bytes > own.planned_peak_bytes);
+        points.insert(place, own);
+        place
+    });
+    Ok(Frontier { points, chosen: Some(place) })
 }

@@ -19,7 +19,7 @@ use crate::{error::PlanError, varied::varied};
 
 pub(super) use combinations::strongest;
 pub(crate) use combinations::{Levers, combinations};
-pub use frontier::frontier;
+pub use frontier::{Frontier, frontier};
 pub use search::Fitted;
 pub(crate) use search::Search;
 

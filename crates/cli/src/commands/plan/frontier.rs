@@ -3,10 +3,13 @@
 use std::{path::PathBuf, time::Instant};
 
 use oomph_advice::planning::{
-    Fitted, PlanOptions, describe_settings, fits, frontier, plan, plan_cut, with_choice,
+    Fitted, Frontier, PlanOptions, describe_settings, fits, frontier, plan, plan_cut, with_choice,
 };
 use oomph_config::Change;
-use oomph_core::{Bytes, printable};
+use oomph_core::{
+    Bytes,
+    printable::{printable, typed_setting},
+};
 use oomph_timeline::{
     Split, Timeline,
     export::{self, Comparison, ComparisonRow},
@@ -77,7 +80,7 @@ struct Point {
 impl Point {
     /// `--set memory.micro_batch=8 --set memory.gradients=release`.
     fn flags(&self) -> String {
-        let flags: Vec<_> = self.settings.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
+        let flags: Vec<_> = self.settings.iter().map(|(key, value)| typed_setting(key, value)).collect();
         if flags.is_empty() { "as configured".to_owned() } else { flags.join(" ") }
     }
 }
@@ -86,10 +89,11 @@ pub(super) fn plan_fit(planner: &Planner, arguments: &PlanArguments) -> Result<F
     let start = Instant::now();
     let batch = arguments.batch.first().map_or(planner.session.config.train.batch, |batch| *batch as usize);
     let options = PlanOptions { batch: Some(batch), ..planner.options() };
-    let found = frontier(&planner.session, options)?;
-    let first = found.first().map_or(0.0, |point| point.seconds);
+    let options = PlanOptions { limit_bytes: planner.limit_bytes, ..options };
+    let Frontier { points, chosen } = frontier(&planner.session, options)?;
+    let first = points.first().map_or(0.0, |point| point.seconds);
     let point = |found: &Fitted| planner.point(found, options, first);
-    let points: Vec<Point> = found.iter().map(point).collect::<Result<_, _>>()?;
+    let points: Vec<Point> = points.iter().map(point).collect::<Result<_, _>>()?;
     let mut plan = FitPlan {
         model: planner.session.architecture.name().to_owned(),
         optimizer: planner.optimizer(),
@@ -98,7 +102,7 @@ pub(super) fn plan_fit(planner: &Planner, arguments: &PlanArguments) -> Result<F
         batch,
         rules: planner.rules(),
         limit_bytes: planner.limit_bytes,
-        chosen: points.iter().position(|point| point.fits == Some(true)),
+        chosen,
         frontier: points,
         plan_seconds: start.elapsed().as_secs_f64(),
         place: planner.place(),
@@ -159,7 +163,7 @@ impl FitPlan {
         let place = format!("{} · planned in {:.0} ms", self.place, self.plan_seconds * 1000.0);
         let head = format!("{}\n{}\n", folded(&self.title(), columns), folded(&place, columns));
         let chosen = match (self.chosen, self.limit_bytes) {
-            (Some(_), Some(_)) => "`memory.fit = \"auto\"` chooses the bold row\n".to_owned(),
+            (Some(_), Some(_)) => "`memory.fit = \"auto\"` chooses the row with `chosen`\n".to_owned(),
             (None, Some(limit)) => format!("nothing fits {limit}\n"),
             (_, None) => {
                 "no memory limit is known; set one with `--gpu 24GiB` or `--memory-limit 24GiB`\n".to_owned()
@@ -188,7 +192,8 @@ impl FitPlan {
                 point.planned_offloaded_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
                 point.planned_step_seconds.map(step_time).unwrap_or_default(),
                 if index == 0 { String::new() } else { format!("+{}", percent(point.slowdown.max(0.0))) },
-                verdict(point.fits, self.rules.margin, point.needed_bytes, self.limit_bytes),
+                verdict(point.fits, self.rules.margin, point.needed_bytes, self.limit_bytes)
+                    + if self.chosen == Some(index) { ", chosen" } else { "" },
                 point.flags(),
             ];
             if self.chosen == Some(index) { table.strong(cells) } else { table.row(cells) }

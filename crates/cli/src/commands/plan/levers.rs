@@ -14,7 +14,7 @@ pub(super) fn lever_table(levers: &[Advice]) -> Table<4> {
     let mut table = Table::new([Left(""), Right(""), Left(""), Left("")]);
     for advice in levers {
         let peak = format!("planned peak {}", advice.planned_peak_bytes);
-        table.row([format!("  {}", advice.flags().join(" ")), peak, advice.time(), advice.about.clone()]);
+        table.row([format!("  {}", advice.typed()), peak, advice.time(), advice.about.clone()]);
     }
     table
 }
