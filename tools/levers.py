@@ -107,9 +107,9 @@ def gradients():
 def state():
     table = Table(f"{COMMAND} state --save", "model", "gradients", "state", ">planned peak", ">peak in use", ">bytes a parameter",
                   ">step", ">×")
-    lstm = ["--config", "lstm", "--set", "model.hidden=256", "--set", "model.layers=64", "--set", "optimizer.clip_norm=1.0",
+    lstm = ["--config", "lstm", "--set", "model.hidden=512", "--set", "model.layers=64", "--set", "optimizer.clip_norm=1.0",
             "--set", "data.source=synthetic", "--set", "data.kind=sequence", "--set", "data.steps=2", "--set", "data.features=64"]
-    for name, config in [("lstm 64 × 256", lstm), ("resnet50 224×224", ["--config", "synthetic-resnet50"])]:
+    for name, config in [("lstm 64 × 512", lstm), ("resnet50 224×224", ["--config", "synthetic-resnet50"])]:
         rows = compare(*config, "--steps", "12", "--optimizers", "adamw", "--batches", "1", "--gradients", "keep,release",
                        "--states", "fp32,bf16,int8")
         parameters = planned_parameters(config)

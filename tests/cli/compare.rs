@@ -114,18 +114,54 @@ fn peaks_are_as_planned_for_every_batch_and_micro_batch() {
     }
 }
 
+#[test]
+fn peaks_are_as_planned_for_every_strategy() {
+    let strategies = ["--devices", "cpu,cpu", "--strategies", "ddp,dp,model,pipeline", "--steps", "3"];
+    let rows = rows(&folder(), &strategies);
+    let names: Vec<_> = rows.iter().map(|row| row["strategy"].as_str().unwrap()).collect();
+    assert_eq!(names, ["ddp", "dp", "model", "pipeline"]);
+    for row in &rows {
+        let (planned, measured) = (number(row, "planned_peak_bytes"), number(row, "peak_in_use_bytes"));
+        assert!((planned / measured - 1.0).abs() < 0.05, "{row}");
+        assert!(row["state_bytes_per_parameter"].is_null(), "it is recorded on one device only: {row}");
+    }
+    let (whole, half) = (&rows[0], &rows[2]);
+    assert_eq!(number(whole, "planned_state_bytes_per_parameter"), 4.0);
+    assert!(number(half, "planned_state_bytes_per_parameter") < 4.0, "{half}");
+}
+
+/// Shards hold the same values, so the losses are the same numbers.
+#[test]
+fn shards_divide_the_state_and_train_alike() {
+    let flags = "--devices cpu,cpu --shard none,optimizer,gradients,parameters --steps 4";
+    let rows = rows(&folder(), &flags.split(' ').collect::<Vec<_>>());
+    let names: Vec<_> = rows.iter().map(|row| row["shard"].as_str().unwrap()).collect();
+    assert_eq!(names, ["none", "optimizer", "gradients", "parameters"]);
+    for (row, state) in rows.iter().zip([4.0, 2.0, 2.0, 2.0]) {
+        assert_eq!((&row["loss_first"], &row["loss_last"]), (&rows[0]["loss_first"], &rows[0]["loss_last"]));
+        // The first shard of a small parameter is all of it.
+        let of_row = number(row, "planned_state_bytes_per_parameter");
+        assert!((state..state + 0.05).contains(&of_row), "{row}");
+        let (planned, measured) = (number(row, "planned_peak_bytes"), number(row, "peak_in_use_bytes"));
+        assert!((planned / measured - 1.0).abs() < 0.05, "{row}");
+    }
+}
+
 /// A row equals the first steps of a training with the same settings.
 #[test]
 fn a_row_has_the_losses_of_training() {
     let folder = folder();
-    let row = &rows(&folder, &["--optimizers", "adamw+lr=0.002", "--steps", "5"])[0];
-    let settings = ["optimizer.name=adamw", "optimizer.lr=0.002", "train.steps=5", "run.log_every=1"];
-    let mut arguments = vec!["train", "--config", "net.toml", "--json"];
-    settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
-    let events = folder.oomph(&arguments).success().json_lines();
-    let losses: Vec<_> =
-        events.iter().filter(|event| event["event"] == "step").map(|event| &event["loss"]).collect();
-    assert_eq!((losses[0], losses[4]), (&row["loss_first"], &row["loss_last"]));
+    for devices in ["cpu", "cpu,cpu"] {
+        let flags = ["--optimizers", "adamw+lr=0.002", "--steps", "5", "--devices", devices];
+        let row = &rows(&folder, &flags)[0];
+        let settings = ["optimizer.name=adamw", "optimizer.lr=0.002", "train.steps=5", "run.log_every=1"];
+        let mut arguments = vec!["train", "--config", "net.toml", "--json", "--devices", devices];
+        settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
+        let events = folder.oomph(&arguments).success().json_lines();
+        let losses: Vec<_> =
+            events.iter().filter(|event| event["event"] == "step").map(|event| &event["loss"]).collect();
+        assert_eq!((losses[0], losses[4]), (&row["loss_first"], &row["loss_last"]), "{devices}");
+    }
 }
 
 #[test]

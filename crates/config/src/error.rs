@@ -337,6 +337,12 @@ impl ConfigError {
                 false => format!("write `[{}]` on a line of its own and its keys below", setting.key),
             }),
             Self::AtPoint { fix, .. } => Some(fix.clone()),
+            // One device has no strategy.
+            Self::DoesNotApply { setting, chooser, .. }
+                if chooser.key == "device.strategy" && chooser.value == "auto".into() =>
+            {
+                Some(format!("name several devices, as in `--devices cpu,cpu`, or remove `{}`", setting.key))
+            }
             Self::DoesNotApply { setting, chooser, .. } => {
                 Some(format!("remove `{}` or change `{}`", setting.key, chooser.key))
             }

@@ -37,8 +37,6 @@ pub(crate) struct DrivenStep {
     pub(crate) number: usize,
     pub(crate) lr: f64,
     pub(crate) outcome: StepOutcome,
-    /// Samples of the batch on this rank.
-    pub(crate) samples: usize,
     pub(crate) begun: Instant,
 }
 
@@ -86,12 +84,12 @@ impl<'a> Driver<'a> {
         if self.leads {
             command(&session.replicas, rank_command)?;
         }
-        let (samples, begun) = (batch.size, Instant::now());
+        let begun = Instant::now();
         let task = session.task.as_ref();
         let outcome = charge(Account::Device, || self.stepper.step_unchecked(batch, step, lr, task))?;
         self.steps += 1;
         self.last_lr = lr;
-        Ok(DrivenStep { number: self.steps, lr, outcome, samples, begun })
+        Ok(DrivenStep { number: self.steps, lr, outcome, begun })
     }
 
     /// Evaluates at most the first `most` batches on all ranks, with the running statistics of rank 0. `predictions` gets

@@ -24,7 +24,7 @@ pub(crate) struct LossAccumulator {
 
 /// The outcome of a step.
 #[derive(Debug)]
-struct TakenStep {
+pub(crate) struct TakenStep {
     step: usize,
     lr: f64,
     samples: usize,
@@ -51,6 +51,13 @@ impl LossAccumulator {
         self.taken.is_empty()
     }
 
+    /// Waits for the device, and reads the loss of each step, summed over the ranks.
+    pub(crate) fn read_each(&mut self, replicas: &Replicas) -> Result<Vec<(TakenStep, f64)>, TrainError> {
+        let taken = std::mem::take(&mut self.taken);
+        let losses = replicas.sum(&floats(taken.iter().map(|taken| taken.loss.clone()).collect())?)?;
+        Ok(taken.into_iter().zip(losses).collect())
+    }
+
     /// Waits for the device, reads the losses and adds them to `sums`. The inner error is the first loss that is not finite.
     ///
     /// A skipped step changed no parameter, so its loss is left out unless it is finite. The loss of a replica is weighted
@@ -60,15 +67,13 @@ impl LossAccumulator {
         replicas: &Replicas,
         sums: &mut StepSums,
     ) -> Result<Result<(), NonFinite>, TrainError> {
-        let taken = std::mem::take(&mut self.taken);
-        if taken.is_empty() {
+        if self.is_empty() {
             return Ok(Ok(()));
         }
-        let losses = replicas.sum(&floats(taken.iter().map(|taken| taken.loss.clone()).collect())?)?;
-        let with_accuracy = taken.iter().filter(|taken| taken.correct.is_some()).count();
+        let taken = self.read_each(replicas)?;
+        let with_accuracy = taken.iter().filter(|(taken, _)| taken.correct.is_some()).count();
         let mut right = Vec::new();
-        for (TakenStep { step, lr, samples, is_skipped, correct, .. }, loss) in taken.into_iter().zip(losses)
-        {
+        for (TakenStep { step, lr, samples, is_skipped, correct, .. }, loss) in taken {
             match (loss.is_finite(), is_skipped) {
                 (true, _) => {
                     sums.loss += loss * samples as f64;

@@ -2,34 +2,62 @@ use burn::{
     module::{Module, Param},
     tensor::Tensor,
 };
-
+use oomph_kernels::{
+    AnyTensor, Kernels, differentiable,
+    feed_forward::Activation,
+    linear::{linear, linear_input_backward, linear_weight_backward},
+    ranked,
+    row_norm::{RowNorm as Kernel, RowNormGradients},
+};
 use oomph_onnx::{Attribute, Graph, Value};
 
-use crate::{Init, LayerKind, ModelError, Pass};
+use super::RowNorm;
+use crate::{Init, LayerKind, ModelError, Pass, Policy, autodiff::inner};
 
-/// A linear layer: y = x Wᵀ + b.
+/// A linear layer, y = x Wᵀ + b, behind a normalisation or an activation if there is one.
+///
+/// A [lean](crate::Policy::lean) layer keeps the input of [`Before`], and makes its own input again in backward. Of Burn's operations
+/// both are kept.
 ///
 /// # Shapes
-/// - input `[B, I]`, output `[B, O]`
+/// - input `[N, I]`, output `[N, O]`
 /// - `weight` `[O, I]` (PyTorch's layout), `bias` `[O]`
-///
-/// Both start uniform in ±1/√I, as PyTorch's.
 #[derive(Module, Debug)]
 pub struct Linear {
     /// The matrix, with a row for each output.
     pub weight: Param<Tensor<2>>,
-    /// The shift of each output.
-    pub bias: Param<Tensor<1>>,
+    /// The shift of each output, if there is one.
+    pub bias: Option<Param<Tensor<1>>>,
+}
+
+/// What makes the input of a [`Linear`] layer.
+#[derive(Clone, Copy, Debug)]
+pub enum Before<'a> {
+    /// Nothing.
+    Nothing,
+    /// A normalisation.
+    Norm(&'a RowNorm),
+    /// An activation.
+    Activation(Activation),
 }
 
 impl Linear {
-    /// A layer from `features[0]` to `features[1]`.
+    /// A layer from `features[0]` to `features[1]` with a bias. Both parameters start uniform in ±1/√I, as PyTorch's.
     pub fn new(init: &Init, features: [usize; 2]) -> Self {
         let [input, output] = features;
         let bound = 1.0 / (input as f64).sqrt();
         Self {
             weight: init.uniform("weight", [output, input], bound),
-            bias: init.uniform("bias", [output], bound),
+            bias: Some(init.uniform("bias", [output], bound)),
+        }
+    }
+
+    /// A layer from `features[0]` to `features[1]`. The weight starts normal with this deviation, as GPT-2's, and the bias at 0.
+    pub fn normal(init: &Init, features: [usize; 2], deviation: f64, has_bias: bool) -> Self {
+        let [input, output] = features;
+        Self {
+            weight: init.normal("weight", [output, input], deviation),
+            bias: has_bias.then(|| init.constant([output], 0.0)),
         }
     }
 
@@ -38,33 +66,199 @@ impl Linear {
     /// # Errors
     /// [`ModelError::Shape`] where the input has another number of features.
     pub fn forward(&self, input: Tensor<2>, pass: &mut Pass) -> Result<Tensor<2>, ModelError> {
-        let weight = self.weight.val();
+        self.forward_behind(Before::Nothing, input, pass)
+    }
+
+    /// Applies the layer to what `before` makes of the input.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] where the input has another number of features.
+    pub fn forward_behind(
+        &self,
+        before: Before<'_>,
+        input: Tensor<2>,
+        pass: &mut Pass,
+    ) -> Result<Tensor<2>, ModelError> {
+        let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
         let [outputs, features] = weight.dims();
-        linear(input, weight, self.bias.val(), outputs * features + outputs, pass)
+        let elements = outputs * features + if bias.is_some() { outputs } else { 0 };
+        project(before, input, weight, bias, elements, pass)
     }
 
     /// Adds the layer to an ONNX graph.
     pub fn to_onnx(&self, graph: &mut Graph, input: &Value) -> Value {
         let weight = graph.parameter("weight", &self.weight.val().dims());
-        let bias = graph.parameter("bias", &self.bias.val().dims());
-        graph.node("Gemm", &[input, &weight, &bias], [("transB", Attribute::Int(1))])
+        let bias = self.bias.as_ref().map(|bias| graph.parameter("bias", &bias.val().dims()));
+        let inputs: Vec<&Value> = [input, &weight].into_iter().chain(&bias).collect();
+        graph.node("Gemm", &inputs, [("transB", Attribute::Int(1))])
     }
 }
 
-/// x Wᵀ + b, reported as a layer with `parameters` elements of its own.
-pub(crate) fn linear(
+/// x Wᵀ + b of what `before` makes of the input, reported as a layer with `elements` of its own beside those of `before`.
+pub(crate) fn project(
+    before: Before<'_>,
     input: Tensor<2>,
     weight: Tensor<2>,
-    bias: Tensor<1>,
-    parameters: usize,
+    bias: Option<Tensor<1>>,
+    elements: usize,
     pass: &mut Pass,
 ) -> Result<Tensor<2>, ModelError> {
-    let dims = input.dims();
+    let dims @ [_, found] = input.dims();
     let [_, features] = weight.dims();
-    pass.expect_shape(dims[1] == features, &format!("[B, {features}]"), &dims)?;
+    let needed = before.inputs(features);
+    pass.expect_shape(found == needed, &format!("[N, {needed}]"), &dims)?;
     let policy = pass.policy();
-    let product = policy.narrow(input).matmul(policy.narrow(weight).transpose());
-    let output = product + policy.narrow(bias).unsqueeze();
-    pass.layer(LayerKind("Linear"), &dims, &output.dims(), parameters);
+    let output = match policy.lean {
+        true => lean(before, input, weight, bias, policy),
+        false => composed(before, input, weight, bias, policy),
+    };
+    pass.layer(LayerKind("Linear"), &dims, &output.dims(), before.elements() + elements);
     Ok(output)
+}
+
+fn composed(
+    before: Before<'_>,
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    policy: Policy,
+) -> Tensor<2> {
+    let made = match before {
+        Before::Nothing => policy.narrow(input),
+        Before::Norm(norm) => norm.composed(input, policy),
+        Before::Activation(activation) => policy.narrow(activation.composed(policy.widen(input))),
+    };
+    linear(made, policy.narrow(weight), bias.map(|bias| policy.narrow(bias)), Kernels::Composed)
+}
+
+fn lean(
+    before: Before<'_>,
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    policy: Policy,
+) -> Tensor<2> {
+    let made = Made::of(before);
+    if !input.device().is_autodiff() && !weight.device().is_autodiff() {
+        // Without a backward pass the input goes as soon as it is read.
+        return product(made.input(input, policy), weight, bias, policy);
+    }
+    let kept = Kept { made, input: inner(input.clone()), weight: inner(weight.clone()), policy };
+    let output = product(kept.of_product(), kept.weight.clone(), bias.clone().map(inner), policy);
+    // An input that is not there is a constant.
+    let absent = || AnyTensor::from(kept.weight.clone());
+    let [scale, shift] = before.parameters().map(|parameter| parameter.unwrap_or_else(absent));
+    let (has_bias, shift_of_output) = (bias.is_some(), bias.map_or_else(absent, AnyTensor::from));
+    let inputs = [input.into(), weight.into(), shift_of_output, scale, shift];
+    ranked(differentiable(inputs, output.into(), move |gradient, wanted| {
+        kept.backward(ranked(gradient), [wanted[0], wanted[1], has_bias && wanted[2]])
+    }))
+}
+
+/// x Wᵀ + b of plain tensors.
+fn product(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, policy: Policy) -> Tensor<2> {
+    linear(input, policy.narrow(weight), bias.map(|bias| policy.narrow(bias)), policy.kernels)
+}
+
+/// What makes the input of the product, with plain parameters.
+#[expect(clippy::large_enum_variant, reason = "there is one for each layer and step")]
+enum Made {
+    Nothing,
+    Norm(Kernel, Tensor<1>, Option<Tensor<1>>),
+    Activation(Activation),
+}
+
+impl Made {
+    fn of(before: Before<'_>) -> Self {
+        match before {
+            Before::Nothing => Self::Nothing,
+            Before::Norm(norm) => {
+                let bias = norm.bias.as_ref().map(|bias| inner(bias.val()));
+                Self::Norm(norm.kernel(), inner(norm.weight.val()), bias)
+            }
+            Before::Activation(activation) => Self::Activation(activation),
+        }
+    }
+
+    /// The input of the product, from a plain input.
+    fn input(&self, input: Tensor<2>, policy: Policy) -> Tensor<2> {
+        policy.narrow(match self {
+            Self::Nothing => input,
+            Self::Norm(norm, weight, bias) => norm.apply(input, weight.clone(), bias.clone(), policy.kernels),
+            Self::Activation(activation) => activation.apply(input, policy.kernels),
+        })
+    }
+}
+
+/// What a lean layer keeps for backward.
+struct Kept {
+    made: Made,
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    policy: Policy,
+}
+
+impl Kept {
+    /// The input of the product.
+    fn of_product(&self) -> Tensor<2> {
+        self.made.input(self.input.clone(), self.policy)
+    }
+
+    /// The gradients of input, weight, bias, and of the scale and the shift of a normalisation, as far as the first three are wanted.
+    fn backward(
+        self,
+        gradient: Tensor<2>,
+        [of_input, of_weight, of_bias]: [bool; 3],
+    ) -> [Option<AnyTensor>; 5] {
+        let policy = self.policy;
+        let sums = (of_weight || of_bias)
+            .then(|| linear_weight_backward(gradient.clone(), self.of_product(), policy.kernels));
+        let (weight, bias) = sums.unzip();
+        let weight = weight.filter(|_| of_weight).map(AnyTensor::from);
+        let bias = bias.filter(|_| of_bias).map(AnyTensor::from);
+        let needs_input = of_input || matches!(self.made, Made::Norm(..));
+        let gradient =
+            needs_input.then(|| linear_input_backward(gradient, policy.narrow(self.weight), policy.kernels));
+        let Some(gradient) = gradient else { return [None, weight, bias, None, None] };
+        let (input, scale, shift) = match self.made {
+            Made::Nothing => (gradient, None, None),
+            Made::Activation(activation) => {
+                (activation.backward(self.input, gradient, policy.kernels), None, None)
+            }
+            Made::Norm(norm, scale, shift) => {
+                let made = norm.backward(self.input, gradient, scale, policy.kernels);
+                let RowNormGradients { input, weight, shift: of_shift } = made;
+                (input, Some(weight.into()), shift.map(|_| of_shift.into()))
+            }
+        };
+        [of_input.then(|| input.into()), weight, bias, scale, shift]
+    }
+}
+
+impl Before<'_> {
+    /// The features that it needs to make so many.
+    fn inputs(self, features: usize) -> usize {
+        match self {
+            Self::Nothing | Self::Norm(_) => features,
+            Self::Activation(activation) => activation.inputs(features),
+        }
+    }
+
+    /// Elements of its parameters.
+    fn elements(self) -> usize {
+        match self {
+            Self::Norm(norm) => norm.elements(),
+            Self::Nothing | Self::Activation(_) => 0,
+        }
+    }
+
+    /// Its scale and its shift, in the graph.
+    fn parameters(self) -> [Option<AnyTensor>; 2] {
+        match self {
+            Self::Norm(norm) => {
+                [Some(norm.weight.val().into()), norm.bias.as_ref().map(|bias| bias.val().into())]
+            }
+            Self::Nothing | Self::Activation(_) => [None, None],
+        }
+    }
 }

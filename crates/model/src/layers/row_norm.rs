@@ -2,7 +2,7 @@ use burn::{
     module::{Module, Param},
     tensor::Tensor,
 };
-use oomph_kernels::row_norm::RowNorm as Kernel;
+use oomph_kernels::{Kernels, row_norm::RowNorm as Kernel};
 
 use crate::{Init, Policy};
 
@@ -48,13 +48,7 @@ impl RowNorm {
 
     /// The normalised rows by Burn's operations.
     pub(super) fn composed(&self, input: Tensor<2>, policy: Policy) -> Tensor<2> {
-        let input = policy.widen(input);
-        let input = if self.bias.is_some() { input.clone() - input.mean_dim(1) } else { input };
-        let inverse = (input.clone().square().mean_dim(1) + self.epsilon).sqrt().recip();
-        let output = input * inverse * self.weight.val().unsqueeze();
-        policy.narrow(match &self.bias {
-            Some(bias) => output + bias.val().unsqueeze(),
-            None => output,
-        })
+        let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
+        policy.narrow(self.kernel().apply(policy.widen(input), weight, bias, Kernels::Composed))
     }
 }

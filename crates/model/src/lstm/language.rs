@@ -9,7 +9,7 @@ use oomph_onnx::{Attribute, Graph, Value};
 use super::{Recurrent, pytorch_name, recurrent};
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
-    layers::{Dropout, Embedding, linear, tokens},
+    layers::{Before, Dropout, Embedding, project, tokens},
 };
 
 /// Reads a language model from `[model]`: an embedding of size `embedding` (by default `hidden`), `layers` LSTM layers
@@ -136,7 +136,9 @@ impl Stage for HeadStage {
         };
         let [vocabulary, _] = weight.dims();
         let x = x.reshape([batch * steps, units]);
-        let logits = pass.scope("fc", |pass| linear(x, weight, self.bias.val(), own + vocabulary, pass))?;
+        let logits = pass.scope("fc", |pass| {
+            project(Before::Nothing, x, weight, Some(self.bias.val()), own + vocabulary, pass)
+        })?;
         Ok(logits.reshape([batch, steps, vocabulary]).into())
     }
 

@@ -4,7 +4,7 @@ use oomph_kernels::feed_forward::Activation;
 use super::settings::Transformer;
 use crate::{
     AnyTensor, Init, ModelError, Pass, Stage,
-    layers::{Before, Dropout, Projection, RowNorm, SelfAttention, residual},
+    layers::{Before, Dropout, Linear, RowNorm, SelfAttention, residual},
 };
 
 /// A block of a transformer, `[B, T, C]` to `[B, T, C]`: attention and feed-forward layers, each behind a normalisation and added to its
@@ -13,11 +13,11 @@ use crate::{
 pub(super) struct BlockStage {
     attention_norm: RowNorm,
     /// Queries, keys and values side by side.
-    qkv: Projection,
-    attention_output: Projection,
+    qkv: Linear,
+    attention_output: Linear,
     feed_norm: RowNorm,
-    up: Projection,
-    down: Projection,
+    up: Linear,
+    down: Linear,
     dropout: Dropout,
     #[module(skip)]
     attention: SelfAttention,
@@ -29,7 +29,7 @@ impl BlockStage {
     pub(super) fn new(init: &Init, settings: &Transformer, is_causal: bool) -> Self {
         let Transformer { hidden, heads, feed_forward, activation, has_bias, dropout, .. } = *settings;
         let projection =
-            |name: &str, features, deviation| Projection::new(&init.at(name), features, deviation, has_bias);
+            |name: &str, features, deviation| Linear::normal(&init.at(name), features, deviation, has_bias);
         // The sum over all blocks keeps its variance (Radford et al. 2019).
         let of_output = Transformer::DEVIATION / ((2 * settings.layers) as f64).sqrt();
         Self {
@@ -56,18 +56,18 @@ impl Stage for BlockStage {
         };
         let x = rows(x);
         let qkv =
-            pass.scope("qkv", |pass| self.qkv.forward(Before::Norm(&self.attention_norm), x.clone(), pass))?;
+            pass.scope("qkv", |pass| self.qkv.forward_behind(Before::Norm(&self.attention_norm), x.clone(), pass))?;
         let [_, width] = qkv.dims();
         let qkv = qkv.reshape([batch, positions, width]);
         let attended = rows(pass.scope("attention", |pass| self.attention.forward(qkv, pass)));
         let output = pass.scope("attention_output", |pass| {
-            self.attention_output.forward(Before::Nothing, attended, pass)
+            self.attention_output.forward(attended, pass)
         })?;
         let output = pass.scope("attention_dropout", |pass| self.dropout.forward(output, pass));
         let x = residual(x, output, pass.policy());
-        let up = pass.scope("up", |pass| self.up.forward(Before::Norm(&self.feed_norm), x.clone(), pass))?;
+        let up = pass.scope("up", |pass| self.up.forward_behind(Before::Norm(&self.feed_norm), x.clone(), pass))?;
         let down =
-            pass.scope("down", |pass| self.down.forward(Before::Activation(self.activation), up, pass))?;
+            pass.scope("down", |pass| self.down.forward_behind(Before::Activation(self.activation), up, pass))?;
         let down = pass.scope("feed_dropout", |pass| self.dropout.forward(down, pass));
         Ok(residual(x, down, pass.policy()).reshape([batch, positions, features]).into())
     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages,
-    layers::{Before, Dropout, Projection, RowNorm, positioned},
+    layers::{Before, Dropout, Linear, RowNorm, positioned},
     weights::TensorForm,
 };
 
@@ -98,7 +98,7 @@ fn build(settings: &Transformer, patch: usize, spec: &SampleSpec, init: &Init) -
     }
     let init = init.at("head");
     let features = [settings.hidden, spec.target.outputs()];
-    let fc = Projection::new(&init.at("fc"), features, Transformer::DEVIATION, true);
+    let fc = Linear::normal(&init.at("fc"), features, Transformer::DEVIATION, true);
     Ok(stages.with("head", HeadStage { norm: settings.norm(&init.at("norm")), fc }))
 }
 
@@ -106,7 +106,7 @@ fn build(settings: &Transformer, patch: usize, spec: &SampleSpec, init: &Init) -
 #[derive(Module, Debug)]
 struct EmbeddingStage {
     /// From the pixels of a patch: channels, rows, columns.
-    patches: Projection,
+    patches: Linear,
     /// `[1, F]`.
     class: Param<Tensor<2>>,
     /// `[1 + T, F]`.
@@ -122,7 +122,7 @@ impl EmbeddingStage {
         let (hidden, pixels) = (settings.hidden, channels * side * side);
         let deviation = Transformer::DEVIATION;
         Self {
-            patches: Projection::new(
+            patches: Linear::normal(
                 &init.at("patches"),
                 [pixels, hidden],
                 1.0 / (pixels as f64).sqrt(),
@@ -150,7 +150,7 @@ impl Stage for EmbeddingStage {
         )?;
         let x = x.reshape([batch, channels, rows, side, columns, side]).permute([0, 2, 4, 1, 3, 5]);
         let x = x.reshape([batch * (tokens - 1), channels * side * side]);
-        let x = pass.scope("patches", |pass| self.patches.forward(Before::Nothing, x, pass))?;
+        let x = pass.scope("patches", |pass| self.patches.forward(x, pass))?;
         let policy = pass.policy();
         let class = policy.narrow(self.class.val()).unsqueeze::<3>().expand([batch, 1, features]);
         let x = Tensor::cat(vec![class, x.reshape([batch, tokens - 1, features])], 1);
@@ -163,7 +163,7 @@ impl Stage for EmbeddingStage {
 #[derive(Module, Debug)]
 struct HeadStage {
     norm: RowNorm,
-    fc: Projection,
+    fc: Linear,
 }
 
 impl Stage for HeadStage {
@@ -171,6 +171,6 @@ impl Stage for HeadStage {
         let x = pass.activation::<3>(input)?;
         let [batch, _, features] = x.dims();
         let class = x.narrow(1, 0, 1).reshape([batch, features]);
-        Ok(pass.scope("fc", |pass| self.fc.forward(Before::Norm(&self.norm), class, pass))?.into())
+        Ok(pass.scope("fc", |pass| self.fc.forward_behind(Before::Norm(&self.norm), class, pass))?.into())
     }
 }

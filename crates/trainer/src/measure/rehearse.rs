@@ -2,16 +2,17 @@ use std::path::PathBuf;
 
 use burn::tensor::Device;
 use oomph_advice::{check_training, out_of_memory::OomContext};
-use oomph_config::{DeviceName, Interval, Sharing};
+use oomph_config::Interval;
 use oomph_core::{Bytes, Phase, current_device, phase};
 use oomph_data::Batch;
 use oomph_engine::{device_failure, exhausted, record::model_record, session::Session, step::Stepper};
-use oomph_memory::{Account, charge, is_installed, read_device, restart_peak};
+use oomph_memory::{Account, charge, read_device, restart_peak};
 use oomph_runs::{Observer, Tick};
 use serde::{Deserialize, Serialize};
 
 use super::{
     MeasureError,
+    devices::{on_all_devices, peak_of_fullest},
     speed::{Speed, TimedStep, WARMUP},
 };
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
     fit::fitted,
     memory_log::MemoryLog,
     open::new_stepper,
-    ranks::{RankCommand, broadcast_start, command, train_on_ranks},
+    ranks::{RankCommand, broadcast_start, command},
 };
 
 /// How a training is rehearsed.
@@ -70,12 +71,7 @@ pub fn rehearse(
     let session = &*fitted(session)?;
     check_training(session).map_err(TrainError::from)?;
     restart_peak();
-    let rehearsed = match session.config.device.sharing {
-        Sharing::Ddp(_) if session.config.device.devices.len() > 1 => {
-            train_on_ranks(session, &Stop::new(), None, |session| lead(session, options, observer))?
-        }
-        _ => lead(session, options, observer)?,
-    };
+    let rehearsed = on_all_devices(session, |session| lead(session, options, observer))?;
     // All ranks have ended.
     rehearsed.ok_or(MeasureError::NoSteps)?.result(session)
 }
@@ -178,16 +174,13 @@ impl Rehearsed {
     }
 
     fn result(&self, session: &Session) -> Result<Rehearsal, MeasureError> {
-        // The fullest CPU device. Only the first GPU is read.
-        let devices = &session.config.device.devices;
-        let cpus = (0..devices.len()).filter(|device| devices[*device] == DeviceName::Cpu);
-        let peak = cpus.map(|device| read_device(device).peak_in_use_bytes).max().filter(|_| is_installed());
         let steady = self.levels.get(WARMUP - 1..).unwrap_or_default();
         let growth = steady.windows(2).map(|levels| levels[1].saturating_sub(levels[0])).min();
         let Speed { step_seconds, samples_per_second } = Speed::of(&self.done);
         Ok(Rehearsal {
             growth_bytes: Bytes::new(growth.unwrap_or(0)),
-            peak_in_use_bytes: peak.or_else(|| Some(self.pools?.in_use_bytes)),
+            // Only the first GPU is read.
+            peak_in_use_bytes: peak_of_fullest(session).or_else(|| Some(self.pools?.in_use_bytes)),
             reserved_bytes: PoolReading::of(&session.device).map(|pools| pools.reserved_bytes),
             step_seconds,
             samples_per_second,

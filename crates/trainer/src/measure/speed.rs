@@ -17,7 +17,8 @@ impl TimedStep {
     /// Ends a step by reading its loss: an asynchronous device is done only then.
     pub(super) fn end(driven: DrivenStep) -> Result<Self, TrainError> {
         exhausted::check()?;
-        let DrivenStep { outcome, samples, begun, .. } = driven;
+        let DrivenStep { outcome, begun, .. } = driven;
+        let samples = outcome.samples;
         let losses = charge(Account::Device, || read_all(outcome.loss.into_iter().collect()))?;
         let loss = losses.first().map_or(f64::NAN, |loss| f64::from(*loss));
         Ok(Self { samples, seconds: begun.elapsed().as_secs_f64(), loss })

@@ -1,28 +1,30 @@
 use std::time::Instant;
 
-use oomph_advice::{
-    check_training,
-    planning::{PlanOptions, STEPS, micro_batch, plan_with_time},
-};
-use oomph_config::{Config, ConfigError, DeviceName};
+use oomph_advice::check_training;
+use oomph_config::DeviceName;
 use oomph_core::Bytes;
 use oomph_engine::{session::Session, step::Stepper};
 use oomph_memory::{
-    Account, charge, is_installed, read,
+    Account, charge, is_installed,
     record::{self, Notes, StepKind},
     restart_peak,
 };
 use oomph_runs::{Observer, Tick};
-use oomph_timeline::{Category, SpanKind, Split};
+use oomph_timeline::Category;
 
-use super::speed::{Speed, TimedStep, WARMUP};
+use super::{
+    devices::{on_all_devices, peak_of_fullest},
+    planned::{PlannedStep, per_parameter, plan_step},
+    speed::{Speed, TimedStep, WARMUP},
+};
 use crate::{
     TrainError,
     batches::Batches,
     driver::Driver,
     fit::fitted,
     memory_log,
-    open::{SessionError, new_stepper},
+    open::new_stepper,
+    ranks::{RankCommand, broadcast_start, command},
     tensor_log::TensorLog,
 };
 
@@ -47,20 +49,6 @@ impl MeasureError {
     }
 }
 
-/// Checks that the configuration names one device: steps are measured and compared on one device.
-///
-/// # Errors
-/// Where it names more.
-pub fn check_alone(config: &Config) -> Result<(), ConfigError> {
-    match config.device.devices.len() {
-        1 => Ok(()),
-        _ => Err(config.invalid(
-            "device.devices",
-            "one device, on which steps are compared: `oomph profile` measures several",
-        )),
-    }
-}
-
 /// The measured needs of some training steps, beside the plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
@@ -68,10 +56,10 @@ pub struct Measurement {
     pub planned: PlannedStep,
     /// Optimizer steps done.
     pub steps: usize,
-    /// The peak in use. `None` without the meter, and on devices that the meter does not count.
+    /// The peak in use, of several devices that of the fullest. `None` without the meter, and on devices that the meter does not count.
     pub peak_in_use_bytes: Option<Bytes>,
     /// Bytes of the category `optimizer state` after the warm-up, from recorded allocations: tensors that share memory
-    /// count once. `None` where `peak_in_use_bytes` is `None`, and where a step overflows the recording.
+    /// count once. `None` where `peak_in_use_bytes` is `None`, on several devices, and where a step overflows the recording.
     pub state_bytes: Option<Bytes>,
     /// Seconds until the model was on the device.
     pub build_seconds: f64,
@@ -102,7 +90,7 @@ impl Measurement {
     }
 }
 
-/// Plans a training and does its first `steps` steps under the meter. Nothing is saved or evaluated.
+/// Plans a training and does its first `steps` steps under the meter, on all of its devices. Nothing is saved or evaluated.
 ///
 /// The first [`WARMUP`] steps count for memory and loss, but not for the step time. The steps equal those of
 /// [`train`](crate::train): the same parameters, batches, learning rates and randomness.
@@ -110,19 +98,47 @@ impl Measurement {
 /// tick after every step.
 ///
 /// # Errors
-/// Where training fails or memory runs out, where no sample can be read, and on several devices.
+/// Where training fails or memory runs out, and where no sample can be read.
 pub fn measure(
     session: &Session,
     steps: usize,
     observer: &mut dyn Observer,
 ) -> Result<Measurement, MeasureError> {
-    check_alone(&session.config).map_err(|error| TrainError::from(SessionError::from(error)))?;
     let session = &*fitted(session)?;
     check_training(session).map_err(TrainError::from)?;
     let planned = plan_step(session)?;
     restart_peak();
-    let is_metered = is_installed() && session.config.device.devices[0] == DeviceName::Cpu;
-    let mut recorder = is_metered.then(WarmupRecording::start);
+    let measured = on_all_devices(session, |session| lead(session, steps, observer))?;
+    let first = measured.timed.first().ok_or(MeasureError::NoSteps)?;
+    let Speed { step_seconds, samples_per_second } = Speed::of(&measured.timed);
+    Ok(Measurement {
+        planned,
+        steps: measured.timed.len(),
+        peak_in_use_bytes: peak_of_fullest(session),
+        state_bytes: measured.state_bytes,
+        build_seconds: measured.build_seconds,
+        first_step_seconds: first.seconds,
+        step_seconds,
+        samples_per_second,
+        losses: measured.losses,
+    })
+}
+
+/// What the only device measures, or the first of several.
+struct Measured {
+    build_seconds: f64,
+    state_bytes: Option<Bytes>,
+    timed: Vec<TimedStep>,
+    losses: Vec<f64>,
+}
+
+/// Measures on one device, on the devices of a split model, or as rank 0.
+fn lead(session: &Session, steps: usize, observer: &mut dyn Observer) -> Result<Measured, TrainError> {
+    broadcast_start(session, None, None)?;
+    // The recording is that of one device.
+    let is_recorded =
+        is_installed() && session.replicas.is_alone() && session.config.device.devices == [DeviceName::Cpu];
+    let mut recorder = is_recorded.then(WarmupRecording::start);
     let begun = Instant::now();
     let (mut stepper, _) = charge(Account::Device, || new_stepper(session))?;
     let build_seconds = begun.elapsed().as_secs_f64();
@@ -144,19 +160,10 @@ pub fn measure(
         }
         observer.tick(Tick::Step { step: step + 1 });
     }
-    let first = timed.first().ok_or(MeasureError::NoSteps)?;
-    let Speed { step_seconds, samples_per_second } = Speed::of(&timed);
-    Ok(Measurement {
-        planned,
-        steps: timed.len(),
-        peak_in_use_bytes: is_metered.then(|| read().peak_in_use_bytes),
-        state_bytes,
-        build_seconds,
-        first_step_seconds: first.seconds,
-        step_seconds,
-        samples_per_second,
-        losses: timed.iter().map(|step| step.loss).collect(),
-    })
+    command(&session.replicas, RankCommand::EachLoss)?;
+    let losses = session.replicas.sum(&timed.iter().map(|step| step.loss).collect::<Vec<_>>())?;
+    command(&session.replicas, RankCommand::End)?;
+    Ok(Measured { build_seconds, state_bytes, timed, losses })
 }
 
 /// Records the warm-up to measure the optimizer state. The recording ends on drop.
@@ -194,63 +201,5 @@ impl WarmupRecording {
 impl Drop for WarmupRecording {
     fn drop(&mut self) {
         record::stop();
-    }
-}
-
-/// The planned memory and time of a training step.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PlannedStep {
-    /// Bytes in use at the planned peak of training, by category. Evaluation is left out.
-    pub peak: Split,
-    /// Bytes of the category `optimizer state` after the planned steps.
-    pub state_bytes: Bytes,
-    /// Trainable elements of the model.
-    pub parameters: usize,
-    /// Seconds of a step, if the speed of the device is known.
-    pub step_seconds: Option<f64>,
-}
-
-impl PlannedStep {
-    /// The planned peak of training.
-    pub fn peak_bytes(&self) -> Bytes {
-        self.peak.total()
-    }
-
-    /// Bytes of optimizer state for each parameter.
-    pub fn state_bytes_per_parameter(&self) -> f64 {
-        per_parameter(self.state_bytes, self.parameters)
-    }
-}
-
-/// Plans a step of the session's training. The planner executes nothing and allocates no tensor.
-///
-/// # Errors
-/// The errors of [`plan_with_time`](oomph_advice::planning::plan_with_time).
-pub fn plan_step(session: &Session) -> Result<PlannedStep, TrainError> {
-    // The planned evaluation shows which blocks outlive the steps. Its own bytes are not compared.
-    let (timeline, time) = plan_with_time(session, PlanOptions::default())?;
-    let end = timeline.spans_of(SpanKind::Step).take(STEPS).map(|step| step.end).max().unwrap_or(0);
-    let state = timeline.levels().get(end as usize).copied().unwrap_or_default();
-    let summary = session.summary(micro_batch(session))?;
-    Ok(PlannedStep {
-        peak: timeline.peak_within(0..end).categories,
-        state_bytes: state.of(Category::OptimizerState) + timeline.offloaded.of(Category::OptimizerState),
-        parameters: summary.parameters - summary.frozen_parameters,
-        step_seconds: time.map(|time| time.step_seconds),
-    })
-}
-
-fn per_parameter(bytes: Bytes, parameters: usize) -> f64 {
-    bytes.get() as f64 / parameters.max(1) as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_model_without_parameters_has_no_state_for_each() {
-        assert_eq!(per_parameter(Bytes::default(), 0), 0.0);
-        assert_eq!(per_parameter(Bytes::new(800), 100), 8.0);
     }
 }

@@ -95,6 +95,7 @@ impl<'a> Follower<'a> {
                 }
                 // Rank 0 has the same sums and reports a loss that is not finite.
                 RankCommand::Losses => drop(self.losses.read(replicas, &mut StepSums::default())?),
+                RankCommand::EachLoss => drop(self.losses.read_each(replicas)?),
                 RankCommand::Evaluate(most) => {
                     self.driver.evaluate(most, &mut Quiet, None, self.stop)?;
                 }

@@ -25,6 +25,8 @@ pub(crate) enum RankCommand {
     LastBatch,
     /// Sum the losses of the steps since the last reading.
     Losses,
+    /// Sum the loss of each step since the last reading.
+    EachLoss,
     /// Evaluate at most so many batches, with the running statistics of rank 0.
     Evaluate(usize),
     /// Send the carried state to rank 0.
@@ -124,7 +126,7 @@ mod tests {
     #[test]
     fn commands_survive_encoding() {
         let step = |norms| Step { lr: 0.1.into(), norms };
-        let plain = [step(false), step(true), LastBatch, Losses, Carried, State, Check, Wait, End];
+        let plain = [step(false), step(true), LastBatch, Losses, EachLoss, Carried, State, Check, Wait, End];
         for command in plain.into_iter().chain([Evaluate(0), Evaluate(2), Evaluate(usize::MAX)]) {
             assert_eq!(RankCommand::from_bytes(&command.bytes()), Some(command));
         }

@@ -33,11 +33,17 @@ pub(super) struct LeverArguments {
     /// What lies in host memory (`memory.offload`): none, optimizer, activations, optimizer+activations
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(super) offload: Vec<String>,
+    /// How several devices share the work (`device.strategy`): ddp, dp, model, pipeline
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) strategies: Vec<String>,
+    /// What replicas divide among them (`device.shard`): none, optimizer, gradients, parameters
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) shard: Vec<String>,
 }
 
 #[derive(Args, Debug)]
 #[command(
-    group(ArgGroup::new("what").args(["optimizers", "batches", "micro_batches", "precisions", "recompute", "lean", "gradients", "states", "offload"]).required(true).multiple(true)),
+    group(ArgGroup::new("what").args(["optimizers", "batches", "micro_batches", "precisions", "recompute", "lean", "gradients", "states", "offload", "strategies", "shard"]).required(true).multiple(true)),
     override_usage = "oomph compare [OPTIONS] --optimizers <NAME,…> [CONFIG]\n       oomph compare [OPTIONS] --batches <N,…> [CONFIG]",
     after_help = "\
 Each combination trains in its own process, with the same seed and the same data in the same order.
@@ -49,7 +55,8 @@ Examples:
   oomph compare --optimizers adam+lr=0.001,adam+lr=0.01 --steps 100 --sort loss
   oomph compare lstm --optimizers adamw,adan --batches 8,32 --html page.html
   oomph compare --config synthetic-resnet50 --batches 32,256,2048 --plan-only
-  oomph compare --precisions fp32,bf16 --recompute none,stages,layer1+layer2"
+  oomph compare --precisions fp32,bf16 --recompute none,stages,layer1+layer2
+  oomph compare --devices cpu,cpu --shard none,optimizer,gradients,parameters"
 )]
 pub(crate) struct CompareArguments {
     /// Optimizers to compare: values of `optimizer.name`, or `momentum` for sgd with momentum 0.9;

@@ -1,7 +1,7 @@
 //! The settings that `compare` can vary. A new one is an entry of [`AXES`] and a flag.
 
 use oomph_arguments::Flag;
-use oomph_config::{Config, MicroBatch, Recompute, Value as Setting};
+use oomph_config::{Config, MicroBatch, Recompute, Value as Setting, sections::sharing::Shard};
 use oomph_trainer::Registry;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(super) struct Axis {
     of: fn(&Config) -> Value,
 }
 
-pub(super) const AXES: [Axis; 9] = [
+pub(super) const AXES: [Axis; 11] = [
     Axis {
         flag: "--optimizers",
         key: "optimizer",
@@ -115,6 +115,24 @@ pub(super) const AXES: [Axis; 9] = [
         typed: |arguments| arguments.levers.offload.clone(),
         settings: |typed, _| set("memory.offload", &typed.replace('+', ",")),
         of: |config| config.memory.offload.name().replace(',', "+").into(),
+    },
+    Axis {
+        flag: "--strategies",
+        key: "strategy",
+        heading: "strategy",
+        is_self_explanatory: true,
+        typed: |arguments| arguments.levers.strategies.clone(),
+        settings: |typed, _| set("device.strategy", typed),
+        of: |config| config.device.sharing.name().into(),
+    },
+    Axis {
+        flag: "--shard",
+        key: "shard",
+        heading: "shard",
+        is_self_explanatory: false,
+        typed: |arguments| arguments.levers.shard.clone(),
+        settings: |typed, _| set("device.shard", typed),
+        of: |config| config.device.sharing.ddp().map_or(Shard::None, |ddp| ddp.shard).name().into(),
     },
 ];
 

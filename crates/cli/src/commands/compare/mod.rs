@@ -11,7 +11,7 @@ use oomph_core::printable;
 use oomph_timeline::export;
 use oomph_trainer::{
     Registry,
-    measure::{check_alone, plan_step},
+    measure::plan_step,
     open, open_to_plan,
 };
 
@@ -33,7 +33,6 @@ use crate::{
 
 pub(crate) fn run(arguments: &CompareArguments, registry: &Registry) -> Result<Exit, CliError> {
     let base = arguments.load(&[])?;
-    check_alone(&base)?;
     registry.read(&base)?;
     arguments.check_optimizers(&base)?;
     arguments.overwrite.check(&arguments.html)?;
@@ -105,7 +104,7 @@ impl CompareArguments {
 fn planned(Combination { values, config }: Combination, registry: &Registry) -> Row {
     let plan = |config: Config| -> Result<Row, CliError> {
         // A plan does not need the device itself.
-        let is_cpu = config.device.devices[0] == DeviceName::Cpu;
+        let is_cpu = config.device.devices.iter().all(|device| *device == DeviceName::Cpu);
         let session = if is_cpu { open(config, registry)? } else { open_to_plan(config, registry)? };
         let planned = Planned::new(&session, &plan_step(&session)?);
         Ok(Row::planned(values.clone(), &session, planned))

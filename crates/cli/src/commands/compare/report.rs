@@ -54,6 +54,8 @@ impl Report {
                 "gradients" => row.value("gradients") != Some(&"keep".into()),
                 "offload" => row.value("offload") != Some(&"none".into()),
                 "state" => row.value("state") != Some(&"fp32".into()),
+                "strategy" => row.value("strategy") != Some(&Value::Null),
+                "shard" => row.value("shard") != Some(&"none".into()),
                 _ => true,
             };
             let fixed = AXES.iter().zip(&row.values).zip(varied);
@@ -67,7 +69,7 @@ impl Report {
             parameters: planned.map(|planned| planned.parameters),
             fixed: fixed.unwrap_or_default(),
             steps: (!arguments.plan_only).then_some(arguments.steps),
-            device: base.device.devices[0].to_string(),
+            device: base.device.devices.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
             limit_bytes: planned.and_then(|planned| planned.limit_bytes),
             rows,
         }
@@ -101,6 +103,7 @@ impl Report {
             None => "planned only".into(),
         });
         parts.push(match self.limit_bytes {
+            Some(limit) if self.device.contains(',') => format!("on {} with {limit} each", self.device),
             Some(limit) => format!("on {} with {limit}", self.device),
             None => format!("on {}", self.device),
         });
