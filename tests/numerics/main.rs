@@ -16,6 +16,7 @@ mod freeze;
 mod golden;
 mod host;
 mod language;
+mod lora;
 mod loss_scale;
 mod lstm;
 mod lstm_runs;

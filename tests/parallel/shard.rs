@@ -48,6 +48,8 @@ fn each_optimizer_steps_its_shards() {
         let chosen = format!("optimizer = {{ name = '{optimizer}, lr = 1e-3 }}\n");
         check(&runs, optimizer.split('\'').next().unwrap_or(optimizer), 2, &chosen, 0.0);
     }
+    let decay = "weight_decay = 0.5, weight_decay_on = 'matrices'";
+    check(&runs, "decay", 2, &format!("optimizer = {{ name = 'adamw', lr = 1e-3, {decay} }}\n"), 0.0);
     // Blocks of 8-bit state do not depend on the number of ranks.
     check(&runs, "int8", 3, "optimizer = { name = 'adamw', lr = 1e-3, state = 'int8' }\n", 0.0);
 }

@@ -28,6 +28,17 @@ pub fn inner<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     }
 }
 
+/// Whether backward gives the tensor a gradient: it is trainable, or computed from what is.
+pub fn wants_gradient<const D: usize>(tensor: &Tensor<D>) -> bool {
+    let tensor = AnyTensor::from(tensor.clone());
+    // A tensor that is not on the autodiff device is of no backend's graph.
+    first_backend!(requires_gradient(&tensor)).unwrap_or(false)
+}
+
+fn requires_gradient<B: Plain>(tensor: &AnyTensor) -> Option<bool> {
+    B::tracked(tensor).map(|tracked| !tracked.node.requirement.is_none())
+}
+
 /// Puts a plain tensor onto the autodiff device, untracked. A tensor of that device is returned detached.
 pub fn outer<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     outer_as(tensor, GradientCheckpointingStrategy::Disabled)

@@ -16,6 +16,7 @@ use crate::{
     flex_tensor::{tensor, vector, zeros},
     kernels::Kernels,
     panels::{OutputRows, Panelled, Panels},
+    reduce::dot,
     simd::by_vectors,
     stored_float::{StoredFloat, StoredFloats, by_dtype, with_values},
     uninit, workers,
@@ -38,7 +39,7 @@ pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, kern
     }
     let ([rows, inner], [outputs, _], dtype) = (input.dims(), weight.dims(), input.dtype());
     let sizes = Panelled::new(inner, outputs);
-    let workspace = workspace(rows, sizes);
+    let workspace = if rows == 1 { workspace_of_row(inner, outputs) } else { workspace(rows, sizes) };
     let operation = CustomOp {
         name: "linear",
         inputs: [input.into(), weight.into()].into_iter().chain(bias.map(Into::into)).collect(),
@@ -46,10 +47,13 @@ pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, kern
         in_place: 0,
     };
     let [output] = operation.run_within(workspace, |inputs| {
+        let bias: Option<Vec<f32>> = inputs.get(2).map(widened);
+        if rows == 1 {
+            return vec![row_times(&inputs[0], &inputs[1], bias.as_deref(), workspace)];
+        }
         let panels = with_values!(StoredFloats::of(&inputs[1]), weight => {
             sizes.packed_columns(|row| &weight[row * inner..][..inner])
         });
-        let bias: Option<Vec<f32>> = inputs.get(2).map(widened);
         vec![rows_times(&inputs[0], sizes, &panels, bias.as_deref(), workspace)]
     });
     ranked(output)
@@ -120,12 +124,44 @@ fn workspace(rows: usize, sizes: Panelled) -> Workspace {
     }
 }
 
+/// The workspace of one row times a matrix: the row, and for each task a row of the matrix.
+fn workspace_of_row(inner: usize, outputs: usize) -> Workspace {
+    Workspace { shared: inner, of_each: inner, tasks: outputs.div_ceil(ROWS), ..Workspace::default() }
+}
+
 fn of_results(sizes: Panelled) -> usize {
     sizes.tile.padded_rows(ROWS) * sizes.columns
 }
 
 fn widened(tensor: &FlexTensor) -> Vec<f32> {
     with_values!(StoredFloats::of(tensor), values => values.iter().map(|value| value.widened()).collect())
+}
+
+/// One row times the transpose of a matrix, plus a row. Panels would be read once, so the matrix is read where it lies.
+fn row_times(
+    row: &FlexTensor,
+    matrix: &FlexTensor,
+    plus: Option<&[f32]>,
+    workspace: Workspace,
+) -> FlexTensor {
+    let (row_values, outputs) = (&widened(row), matrix.shape()[0]);
+    let (inner, matrix) = (row_values.len(), StoredFloats::of(matrix));
+    by_dtype!(row.dtype(), E => {
+        let (made, ()) = uninit::made::<E, _>(outputs, |made| {
+            workers::each(made.parts(ROWS).enumerate(), workspace, |(part, mut made), loaded| {
+                by_vectors(|| {
+                    let mut results = [0.0; ROWS];
+                    let these = &mut results[..ROWS.min(outputs - part * ROWS)];
+                    for (output, result) in (part * ROWS..).zip(these.iter_mut()) {
+                        matrix.load(output * inner, loaded);
+                        *result = dot(loaded, row_values) + plus.map_or(0.0, |plus| plus[output]);
+                    }
+                    made.write_first(these);
+                });
+            });
+        });
+        E::tensor(made, Shape::from([1, outputs]))
+    })
 }
 
 /// The rows of a tensor times a matrix in panels, plus a row.
@@ -237,7 +273,9 @@ mod tests {
 
     #[test]
     fn products_are_those_of_64_bits() {
-        for [rows, inputs, outputs] in [[1, 1, 1], [3, 7, 5], [65, 33, 40], [130, 300, 9], [2100, 4, 70]] {
+        for [rows, inputs, outputs] in
+            [[1, 1, 1], [1, 300, 130], [3, 7, 5], [65, 33, 40], [130, 300, 9], [2100, 4, 70]]
+        {
             for (dtype, tolerance) in [(DType::F32, 1e-6), (DType::BF16, 4e-3), (DType::F16, 5e-4)] {
                 let [input, gradient] = [("input", inputs), ("gradient", outputs)]
                     .map(|(name, columns)| stored(name, [rows, columns], dtype));

@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use oomph_core::SampleSpec;
 
-use crate::{AnyTensor, Init, ModelError, Stages, weights::TensorForm};
+use crate::{AnyTensor, Init, Lora, ModelError, Stages, weights::TensorForm};
 
 type Build = dyn Fn(&SampleSpec, &Init) -> Result<Stages, ModelError> + Send + Sync;
 type Rename = dyn Fn(&str) -> String + Send + Sync;
@@ -21,6 +21,8 @@ pub struct Architecture {
     pytorch_buffers: Vec<String>,
     pytorch_twins: Vec<(String, String)>,
     frozen: Vec<String>,
+    has_key_value_cache: bool,
+    lora: Option<Lora>,
 }
 
 impl Architecture {
@@ -37,6 +39,8 @@ impl Architecture {
             pytorch_buffers: Vec::new(),
             pytorch_twins: Vec::new(),
             frozen: Vec::new(),
+            has_key_value_cache: false,
+            lora: None,
         }
     }
 
@@ -75,11 +79,36 @@ impl Architecture {
         self
     }
 
+    /// Declares that a position reads earlier ones by [attention](crate::layers::SelfAttention) alone: a pass with a
+    /// [cache](crate::KeyValueCache) gives the logits of the whole text.
+    #[must_use]
+    pub fn with_key_value_cache(mut self) -> Self {
+        self.has_key_value_cache = true;
+        self
+    }
+
+    /// Whether passes may have a cache.
+    pub fn has_key_value_cache(&self) -> bool {
+        self.has_key_value_cache
+    }
+
     /// [Freezes](Stages::freeze) the stages or groups of stages in `names`.
     #[must_use]
     pub fn with_frozen(mut self, names: Vec<String>) -> Self {
         self.frozen = names;
         self
+    }
+
+    /// Adds low-rank [adapters](Stages::adapt), which alone are trained; `None` for a model without.
+    #[must_use]
+    pub fn with_lora(mut self, lora: Option<Lora>) -> Self {
+        self.lora = lora;
+        self
+    }
+
+    /// The adapters of the model, if it has some.
+    pub fn lora(&self) -> Option<&Lora> {
+        self.lora.as_ref()
     }
 
     /// The name of the parameter `name` in PyTorch's network of that kind.
@@ -120,6 +149,9 @@ impl Architecture {
         model.check()?;
         model.visit(&mut |_, _: AnyTensor| {});
         model.freeze(&self.frozen);
+        if let Some(lora) = &self.lora {
+            model.adapt(lora, &init.at("lora"))?;
+        }
         Ok(model)
     }
 }

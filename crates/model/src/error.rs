@@ -69,6 +69,21 @@ pub enum ModelError {
         /// Its type.
         kind: &'static str,
     },
+    /// No weight has an adapter, or a target is no part of the name of one.
+    #[error(
+        "{}; layers with weights are {}",
+        match .target {
+            Some(target) => format!("`model.lora.targets` has `{target}`, which is no part of the name of a weight"),
+            None => "no weight has an adapter by `model.lora`".to_owned(),
+        },
+        .layers.join(", ")
+    )]
+    NotAdapted {
+        /// The target.
+        target: Option<String>,
+        /// The names of layers that may be targets.
+        layers: Vec<String>,
+    },
     /// Two stages of a chain have one name.
     #[error("stage `{name}` is twice in the model; each stage needs a name of its own")]
     DuplicateStage {
@@ -101,6 +116,10 @@ impl ModelError {
             }
             Self::NotExported { .. } => {
                 Some("export the weights with `--to FILE.safetensors`, or implement `Stage::to_onnx` for the stage".into())
+            }
+            Self::NotAdapted { layers, .. } => {
+                let layer = layers.first()?;
+                Some(format!("name layers or stages, as in `--set model.lora.targets={layer}`"))
             }
             Self::DuplicateStage { .. } | Self::Empty | Self::Device(_) => None,
         }

@@ -7,7 +7,7 @@ use burn::{
 use oomph_core::{Generator, Key, Mode};
 
 use crate::{
-    AnyTensor, Carried, ModelError, Named, Peers, Policy, autodiff,
+    AnyTensor, Carried, KeyValueCache, ModelError, Named, Peers, Policy, autodiff,
     trace::{LayerKind, Trace},
 };
 
@@ -28,6 +28,9 @@ pub struct Pass {
     pub(crate) lent: Named<AnyTensor>,
     peers: Option<Arc<dyn Peers>>,
     pub(crate) trace: Option<Trace>,
+    /// The positions before those of the input, for prediction with a decoder; `None` if the input begins the sequence, and nothing
+    /// follows.
+    pub cache: Option<KeyValueCache>,
 }
 
 impl Pass {
@@ -43,6 +46,7 @@ impl Pass {
             lent: Named::new(),
             peers: None,
             trace: None,
+            cache: None,
         }
     }
 

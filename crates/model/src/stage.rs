@@ -99,6 +99,11 @@ pub(crate) trait AnyStage: Send {
     fn map(&mut self, index: usize, name: &str, map: &mut Map<'_>);
     fn clone_stage(&self) -> Box<dyn AnyStage>;
     fn kind(&self) -> &'static str;
+
+    /// The stage without adapters that computes the same; `None` if it has none.
+    fn merged(&self) -> Option<Box<dyn AnyStage>> {
+        None
+    }
 }
 
 /// Holds the stage by value; empty only while [`AnyStage::map`] runs.

@@ -9,7 +9,8 @@ use oomph_core::is_within;
 use oomph_onnx::{Graph, Value};
 
 use crate::{
-    AnyTensor, Carried, ModelError, ParameterInfo, Pass, Policy, Stage,
+    AnyTensor, Carried, Init, Lora, ModelError, ParameterInfo, Pass, Policy, Stage,
+    lora::Adapted,
     stage::{AnyStage, Slot},
 };
 
@@ -45,8 +46,25 @@ pub struct Stages {
 struct Link {
     name: String,
     stage: Box<dyn AnyStage>,
-    /// The parameters of a frozen stage that would be trained.
+    /// The frozen parameters, which would be trained.
     frozen: Option<Arc<HashSet<ParamId>>>,
+    /// Whether all of the stage is frozen.
+    is_frozen: bool,
+}
+
+impl Link {
+    /// Freezes all parameters of the stage, which is the one at `index`.
+    fn freeze_parameters(&mut self, index: usize) {
+        let mut frozen = HashSet::new();
+        self.stage.map(index, &self.name, &mut |info, tensor| {
+            if !info.trainable {
+                return tensor;
+            }
+            frozen.insert(info.id);
+            tensor.clone().inner().tracked_like(&tensor, false)
+        });
+        self.frozen = Some(Arc::new(frozen));
+    }
 }
 
 impl Stages {
@@ -58,7 +76,8 @@ impl Stages {
     /// The chain with one more stage at its end.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, stage: impl Stage) -> Self {
-        self.chain.push(Link { name: name.into(), stage: Box::new(Slot(Some(stage))), frozen: None });
+        let stage = Box::new(Slot(Some(stage)));
+        self.chain.push(Link { name: name.into(), stage, frozen: None, is_frozen: false });
         self
     }
 
@@ -158,10 +177,10 @@ impl Stages {
         input: AnyTensor,
         pass: &mut Pass,
     ) -> Result<AnyTensor, ModelError> {
-        let Link { name, stage, frozen } = &self.chain[index];
-        pass.scope(name, |pass| match frozen {
-            Some(_) => pass.frozen(|pass| stage.forward(input, pass)),
-            None => stage.forward(input, pass),
+        let Link { name, stage, is_frozen, .. } = &self.chain[index];
+        pass.scope(name, |pass| match is_frozen {
+            true => pass.frozen(|pass| stage.forward(input, pass)),
+            false => stage.forward(input, pass),
         })
     }
 
@@ -171,17 +190,40 @@ impl Stages {
     pub fn freeze(&mut self, names: &[String]) {
         let named = |link: &Link| names.iter().any(|name| is_within(&link.name, name));
         let links = self.chain.iter_mut().enumerate();
-        for (index, link) in links.filter(|(_, link)| link.frozen.is_none() && named(link)) {
-            let mut frozen = HashSet::new();
-            link.stage.map(index, &link.name, &mut |info, tensor| {
-                if !info.trainable {
-                    return tensor;
-                }
-                frozen.insert(info.id);
-                tensor.clone().inner().tracked_like(&tensor, false)
-            });
-            link.frozen = Some(Arc::new(frozen));
+        for (index, link) in links.filter(|(_, link)| !link.is_frozen && named(link)) {
+            link.freeze_parameters(index);
+            link.is_frozen = true;
         }
+    }
+
+    /// Freezes all parameters but those of the stages that `lora` trains whole, and adds its adapters. A stage without adapters is
+    /// [frozen](Self::freeze); the others run as in training.
+    ///
+    /// # Errors
+    /// [`ModelError::NotAdapted`] where a target is no part of the name of a weight, and where no weight has an adapter.
+    pub fn adapt(&mut self, lora: &Lora, init: &Init) -> Result<(), ModelError> {
+        let adapters = lora.adapters(self, init)?;
+        let links = std::mem::take(&mut self.chain).into_iter().zip(adapters).enumerate();
+        self.chain = links
+            .map(|(index, (mut link, adapters))| {
+                if !lora.trains(&link.name) && !link.is_frozen {
+                    link.freeze_parameters(index);
+                    link.is_frozen |= adapters.is_empty();
+                }
+                match adapters.is_empty() {
+                    true => link,
+                    false => Link { stage: Box::new(Adapted { stage: link.stage, adapters }), ..link },
+                }
+            })
+            .collect();
+        Ok(())
+    }
+
+    /// The same model without adapters: its weights have their changes. It takes memory of its own for these weights.
+    #[must_use]
+    pub fn merged(self) -> Self {
+        let merged = |link: Link| Link { stage: link.stage.merged().unwrap_or(link.stage), ..link };
+        Self { chain: self.chain.into_iter().map(merged).collect() }
     }
 
     /// Whether the stage at `index` is [frozen](Self::freeze).
@@ -189,12 +231,12 @@ impl Stages {
     /// # Panics
     /// Panics if there is no such stage.
     pub fn is_frozen(&self, index: usize) -> bool {
-        self.chain[index].frozen.is_some()
+        self.chain[index].is_frozen
     }
 
     /// The number of frozen stages before the first trained one. They need no graph.
     pub fn leading_frozen(&self) -> usize {
-        self.chain.iter().take_while(|link| link.frozen.is_some()).count()
+        self.chain.iter().take_while(|link| link.is_frozen).count()
     }
 
     /// Whether the stage at `index` recomputes by itself: see [`Stage::recomputes_itself`].
@@ -288,7 +330,7 @@ pub fn visit_stages(
     visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor),
 ) {
     for (index, link) in stages.chain.iter().enumerate().filter(|(index, _)| is_wanted(*index)) {
-        let Link { name, stage, frozen } = link;
+        let Link { name, stage, frozen, .. } = link;
         stage.visit(index, name.as_str(), &mut |info, tensor| {
             visit(with_frozen(info, frozen.as_deref()), tensor);
         });
@@ -302,7 +344,7 @@ pub fn map_stages(
     map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
 ) {
     for (index, link) in stages.chain.iter_mut().enumerate().filter(|(index, _)| is_wanted(*index)) {
-        let Link { name, stage, frozen } = link;
+        let Link { name, stage, frozen, .. } = link;
         stage
             .map(index, name.as_str(), &mut |info, tensor| map(with_frozen(info, frozen.as_deref()), tensor));
     }

@@ -8,11 +8,11 @@ use burn_optim::{
     AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, DynOptimizer, DynState, RmsPropConfig, SgdConfig,
     StateSink, StateSource, decay::WeightDecayConfig, momentum::MomentumConfig,
 };
-use oomph_config::{Moments, Optimizer as OptimizerSettings, OptimizerKind};
+use oomph_config::{Moments, Optimizer as OptimizerSettings, OptimizerKind, sections::optimizer::DecayOn};
 use oomph_core::Bytes;
 use oomph_kernels::{AdamStep, SgdStep};
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Kernels, Named, Stages};
+use oomph_model::{AnyTensor, Kernels, Named, Stages, visit_stages};
 
 use crate::{
     adafactor::Adafactor,
@@ -23,7 +23,7 @@ use crate::{
     packed::{self, Packed},
     record::{HostTensor, OptimizerRecord, RecordError, Scalar},
     state::ChangeState,
-    walk::step_each,
+    walk::{stages_of, step_each},
 };
 
 /// An optimizer with its state by parameter name.
@@ -32,6 +32,10 @@ use crate::{
 /// it keys its state by identities that change with every process.
 pub struct Optimizer {
     pub(crate) rule: Rule,
+    /// The rule of vectors and single numbers, if weights of matrices alone decay.
+    without_decay: Option<Rule>,
+    /// The shapes of the whole parameters, if it steps shards of them.
+    whole: Option<Arc<Named<Vec<usize>>>>,
     pub(crate) states: Named<DynState>,
     /// For the parameters with packed state, if the settings ask for it.
     pub(crate) packed: Option<Packed>,
@@ -50,6 +54,21 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
+    fn new(settings: &OptimizerSettings, kernels: Kernels) -> Self {
+        let rule = match kernels {
+            Kernels::Cpu => sgd(settings)
+                .map(|rule| Arc::new(rule) as Arc<dyn DynOptimizer>)
+                .or_else(|| Some(Arc::new(adam(settings, kernels)?)))
+                .map(Self::Each),
+            Kernels::Gpu => sgd(settings)
+                .map(|rule| Arc::new(rule) as Arc<dyn GroupedOptimizer>)
+                .or_else(|| Some(Arc::new(adam(settings, kernels)?)))
+                .map(Self::Together),
+            Kernels::Composed => None,
+        };
+        rule.unwrap_or_else(|| Self::Each(composed(settings).into()))
+    }
+
     /// The rule for one parameter.
     fn of_one(&self) -> &dyn DynOptimizer {
         match self {
@@ -68,20 +87,12 @@ impl std::fmt::Debug for Optimizer {
 impl Optimizer {
     /// The optimizer of the settings, without state. All `kernels` give the same results; packed state needs those of oomph.
     pub fn new(settings: &OptimizerSettings, kernels: Kernels) -> Self {
-        let rule = match kernels {
-            Kernels::Cpu => sgd(settings)
-                .map(|rule| Arc::new(rule) as Arc<dyn DynOptimizer>)
-                .or_else(|| Some(Arc::new(adam(settings, kernels)?)))
-                .map(Rule::Each),
-            Kernels::Gpu => sgd(settings)
-                .map(|rule| Arc::new(rule) as Arc<dyn GroupedOptimizer>)
-                .or_else(|| Some(Arc::new(adam(settings, kernels)?)))
-                .map(Rule::Together),
-            Kernels::Composed => None,
-        };
-        let rule = rule.unwrap_or_else(|| Rule::Each(composed(settings).into()));
+        let spares = settings.weight_decay_on == DecayOn::Matrices && settings.weight_decay > 0.0;
+        let without = || OptimizerSettings { weight_decay: 0.0, ..settings.clone() };
         Self {
-            rule,
+            rule: Rule::new(settings, kernels),
+            without_decay: spares.then(|| Rule::new(&without(), kernels)),
+            whole: None,
             states: Named::new(),
             packed: Packed::new(settings, kernels),
             change_state: change_state(settings, kernels),
@@ -95,10 +106,11 @@ impl Optimizer {
         Self { offloads, ..self }
     }
 
-    /// Sets that it steps shards of parameters. `whole` has the elements of the whole parameters, whose format of state shards have.
+    /// Sets that it steps shards of parameters. `whole` has the shapes of the whole parameters: their shards have the same format of
+    /// state, and decay alike.
     #[must_use]
-    pub fn of_shards(self, whole: Option<Arc<Named<usize>>>) -> Self {
-        Self { packed: self.packed.map(|packed| packed.of_shards(whole)), ..self }
+    pub fn of_shards(self, whole: Option<Arc<Named<Vec<usize>>>>) -> Self {
+        Self { packed: self.packed.map(|packed| packed.of_shards(whole.clone())), whole, ..self }
     }
 
     /// Moves the state of the parameters that `is_own` accepts into an optimizer of the same rule.
@@ -109,7 +121,9 @@ impl Optimizer {
             self.states = rest;
             let packed = self.packed.as_mut().map(|packed| packed.split_off(&is_own));
             let Self { change_state, offloads, .. } = *self;
-            Self { rule: self.rule.clone(), states: own, packed, change_state, offloads }
+            let (rule, without_decay) = (self.rule.clone(), self.without_decay.clone());
+            let whole = self.whole.clone();
+            Self { rule, without_decay, whole, states: own, packed, change_state, offloads }
         })
     }
 
@@ -134,10 +148,45 @@ impl Optimizer {
 
     /// Takes the step with state that is on the device.
     pub(crate) fn step_here(&mut self, lr: f64, model: &mut Stages, mut gradients: Named<AnyTensor>) {
+        let Some(without_decay) = self.without_decay.clone() else {
+            return self.step_by(&self.rule.clone(), true, lr, model, gradients);
+        };
+        let vectors = self.vectors(model, &mut gradients);
+        self.step_by(&self.rule.clone(), true, lr, model, gradients);
+        self.step_by(&without_decay, false, lr, model, vectors);
+    }
+
+    /// Takes the gradients of vectors and single numbers out of `gradients`.
+    fn vectors(&self, model: &Stages, gradients: &mut Named<AnyTensor>) -> Named<AnyTensor> {
+        let whole = self.whole.as_deref();
+        let stages = stages_of(gradients, model);
+        let mut vectors = Named::new();
+        charge(Account::Host, || {
+            visit_stages(model, |stage| stages[stage], &mut |info, parameter| {
+                let rank = whole.and_then(|whole| whole.get(info.name)).map_or(parameter.rank(), Vec::len);
+                if rank < 2
+                    && let Some((name, gradient)) = gradients.remove_entry(info.name)
+                {
+                    vectors.insert(name, gradient);
+                }
+            });
+        });
+        vectors
+    }
+
+    /// Takes the step of parameters that all decay, or do not, by `rule` or by that of packed state.
+    fn step_by(
+        &mut self,
+        rule: &Rule,
+        decays: bool,
+        lr: f64,
+        model: &mut Stages,
+        mut gradients: Named<AnyTensor>,
+    ) {
         if let Some(packed) = &mut self.packed {
-            packed.step(lr, model, &mut gradients);
+            packed.step(lr, decays, model, &mut gradients);
         }
-        let Self { rule, states, .. } = self;
+        let states = &mut self.states;
         let rule = match rule {
             Rule::Each(rule) => rule,
             Rule::Together(rule) => {

@@ -33,8 +33,8 @@ const LEAST: usize = 4096;
 pub(crate) struct Packed {
     rule: Rule,
     states: Named<PackedState>,
-    /// The elements of the whole parameters, if it steps shards of them.
-    whole: Option<Arc<Named<usize>>>,
+    /// The shapes of the whole parameters, if it steps shards of them.
+    whole: Option<Arc<Named<Vec<usize>>>>,
 }
 
 /// The rule, whose steps set its learning rate and time.
@@ -88,7 +88,7 @@ impl Packed {
     }
 
     /// Sets that it steps shards.
-    pub(crate) fn of_shards(self, whole: Option<Arc<Named<usize>>>) -> Self {
+    pub(crate) fn of_shards(self, whole: Option<Arc<Named<Vec<usize>>>>) -> Self {
         Self { whole, ..self }
     }
 
@@ -96,12 +96,18 @@ impl Packed {
     /// their rows have a gradient in a step, and those have large ones.
     fn holds(&self, info: &ParameterInfo<'_>, elements: usize) -> bool {
         let whole = self.whole.as_ref().and_then(|whole| whole.get(info.name));
-        let elements = whole.copied().unwrap_or(elements);
+        let elements = whole.map_or(elements, |shape| shape.iter().product());
         elements >= LEAST && (self.rule.format == PackedFormat::Bf16 || !info.is_embedding)
     }
 
-    /// Updates the parameters whose state is packed, and takes their gradients out of `gradients`.
-    pub(crate) fn step(&mut self, lr: f64, model: &mut Stages, gradients: &mut Named<AnyTensor>) {
+    /// Updates the parameters whose state is packed, and takes their gradients out of `gradients`. Weights decay if `decays`.
+    pub(crate) fn step(
+        &mut self,
+        lr: f64,
+        decays: bool,
+        model: &mut Stages,
+        gradients: &mut Named<AnyTensor>,
+    ) {
         let mut own = Named::new();
         let stages = stages_of(gradients, model);
         charge(Account::Host, || {
@@ -114,6 +120,7 @@ impl Packed {
             });
         });
         let Self { rule, states, .. } = self;
+        let rule = &if decays { *rule } else { rule.without_decay() };
         if rule.kernels == Kernels::Gpu {
             // A GPU's memory is not this process's.
             return charge(Account::Host, || step_together(rule, states, lr, model, own));
@@ -198,6 +205,15 @@ impl Packed {
 }
 
 impl Rule {
+    fn without_decay(self) -> Self {
+        let rule = match self.rule {
+            PackedRule::Sgd(step) => PackedRule::Sgd(SgdStep { weight_decay: 0.0, ..step }),
+            PackedRule::Adam(step) => PackedRule::Adam(AdamStep { weight_decay: 0.0, ..step }),
+            PackedRule::Lion(step) => PackedRule::Lion(LionStep { weight_decay: 0.0, ..step }),
+        };
+        Self { rule, ..self }
+    }
+
     /// The fields of a parameter's state that hold the moments, named as those of 32 bits.
     fn fields(&self) -> &'static [&'static str] {
         match self.rule {

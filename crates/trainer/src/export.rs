@@ -16,7 +16,7 @@ use oomph_runs::state::{
     weight_file::{self, WeightTensor},
 };
 
-use crate::{TrainError, open::model_of_weights};
+use crate::{TrainError, merge::merged, open::model_of_weights};
 
 /// The tensor names of a weight file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -44,8 +44,8 @@ pub struct Exported {
     pub bytes: Bytes,
 }
 
-/// Writes the [weights](Checkpoint::weights) of a checkpoint of `architecture` to the safetensors file `path`. The file
-/// is complete or absent.
+/// Writes the [weights](Checkpoint::weights) of a checkpoint of `architecture` to the safetensors file `path`, with the changes of
+/// [adapters](oomph_model::Lora) in them. The file is complete or absent.
 ///
 /// # Errors
 /// Where the checkpoint was damaged after it was opened, where an existing file stays, and where the file cannot be written.
@@ -59,7 +59,8 @@ pub fn export(
     charge(Account::Host, || {
         let source = checkpoint.recorded_source()?;
         let steps = checkpoint.progress().step;
-        write(architecture, &checkpoint.weights()?, steps, source.as_ref(), layout, path, existing)
+        let weights = merged(architecture, checkpoint.weights()?);
+        write(architecture, &weights, steps, source.as_ref(), layout, path, existing)
     })
 }
 
@@ -76,7 +77,7 @@ pub fn export_weights(
     let (model, weights) = model_of_weights(session)?;
     charge(Account::Host, || {
         let source = SourceRecord::of(session.source.as_ref());
-        let record = model_record(&model)?;
+        let record = merged(&session.architecture, model_record(&model)?);
         let exported = write(&session.architecture, &record, 0, Some(&source), layout, path, existing)?;
         Ok((exported, weights.notices))
     })

@@ -51,6 +51,7 @@ pub mod lr_range;
 mod lr_schedule;
 pub mod measure;
 mod memory_log;
+mod merge;
 pub mod onnx;
 mod open;
 #[doc(hidden)]

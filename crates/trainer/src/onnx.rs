@@ -13,7 +13,7 @@ use oomph_onnx::{Graph, OPSET, OnnxError, Parameter};
 use oomph_runs::state::{Checkpoint, StateError};
 use serde::Serialize;
 
-use crate::{TrainError, open::model_of_weights};
+use crate::{TrainError, merge::merged, open::model_of_weights};
 
 /// Why a model was not exported.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ pub fn export_onnx(
     charge(Account::Host, || {
         let no_source = || OnnxExportError::NoSource { path: checkpoint.path().to_owned() };
         let source = checkpoint.recorded_source()?.ok_or_else(no_source)?;
-        write(architecture, &checkpoint.weights()?, &source, path, existing)
+        write(architecture, &merged(architecture, checkpoint.weights()?), &source, path, existing)
     })
 }
 
@@ -102,6 +102,7 @@ pub fn export_onnx_weights(
     charge(Account::Host, || {
         let source = SourceRecord::of(session.source.as_ref());
         let record = model_record(&model).map_err(|error| Box::new(TrainError::from(error)))?;
+        let record = merged(&session.architecture, record);
         let exported = write(&session.architecture, &record, &source, path, existing)?;
         Ok((exported, weights.notices))
     })

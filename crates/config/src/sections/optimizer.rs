@@ -19,12 +19,26 @@ pub struct Optimizer {
     /// `weight_decay`: at least 0; default 0, for adamw 0.01. Adamw, lion, adafactor and adan (by a proximal step, as in
     /// its paper) decouple it from the gradient; the others add it to the gradient (an L2 penalty).
     pub weight_decay: f64,
+    /// `weight_decay_on`: which parameters decay; default `all`.
+    pub weight_decay_on: DecayOn,
     /// `state`: how the optimizer stores its state, for sgd with momentum, adam, adamw and lion: `fp32`, `bf16` or `int8`;
     /// default `fp32`.
     pub state: StateFormat,
     /// `clip_value`, `clip_norm` or `clip_global_norm`; by default gradients are not clipped.
     pub clip: Option<Clip>,
 }
+
+/// The parameters whose weights decay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecayOn {
+    /// `all`: all of them, as in PyTorch's optimizers.
+    All,
+    /// `matrices`: those of two dimensions and more, embeddings and convolutions included; no biases and no scales or shifts of
+    /// normalisations. Transformers are trained so.
+    Matrices,
+}
+
+const DECAYS: [(&str, DecayOn); 2] = [("all", DecayOn::All), ("matrices", DecayOn::Matrices)];
 
 /// The format of optimizer state. Parameters of fewer than 4,096 elements have 32 bits in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,7 +222,8 @@ const OWNERS: &Owners = &[
 ];
 
 /// Keys that mean the same for every optimizer. Others, the learning rate first of all, are chosen for one.
-const SHARED: &[&str] = &["name", "weight_decay", "state", "clip_value", "clip_norm", "clip_global_norm"];
+const SHARED: &[&str] =
+    &["name", "weight_decay", "weight_decay_on", "state", "clip_value", "clip_norm", "clip_global_norm"];
 
 impl OptimizerName {
     /// All optimizers with their names, in the order of the documentation.
@@ -252,6 +267,7 @@ impl Optimizer {
             state: StateFormat::read(section, &kind)?,
             kind,
             weight_decay: section.number("weight_decay", weight_decay, 0.0..)?,
+            weight_decay_on: section.choice("weight_decay_on", "all", &DECAYS)?,
             clip: Clip::read(section)?,
         })
     }

@@ -56,10 +56,10 @@ impl Shards {
         self.settings.level >= level
     }
 
-    /// The elements of the whole parameters, by name.
-    pub(crate) fn whole_elements(&self) -> Arc<Named<usize>> {
-        let elements = |(name, whole): (&String, &Whole)| (name.clone(), whole.shape.iter().product());
-        charge(Account::Host, || Arc::new(self.whole.iter().map(elements).collect()))
+    /// The shapes of the whole parameters, by name.
+    pub(crate) fn whole_shapes(&self) -> Arc<Named<Vec<usize>>> {
+        let shape = |(name, whole): (&String, &Whole)| (name.clone(), whole.shape.clone());
+        charge(Account::Host, || Arc::new(self.whole.iter().map(shape).collect()))
     }
 
     /// The names of the sharded parameters, in order.

@@ -136,7 +136,7 @@ impl Stepper {
             model,
             optimizer: Optimizer::new(&settings.optimizer, settings.policy.kernels)
                 .offloading(settings.offload.optimizer)
-                .of_shards(ranks.gatherer.as_ref().map(|gatherer| gatherer.shards.whole_elements())),
+                .of_shards(ranks.gatherer.as_ref().map(|gatherer| gatherer.shards.whole_shapes())),
             loss_scale: (settings.policy.precision == Precision::Fp16).then(LossScale::default),
             average: average.map(WeightAverage::new),
             carried: settings.is_continuous.then(Carried::new),

@@ -123,11 +123,8 @@ impl Attention {
         }
         // Queries and the last keys are the same positions: there the later ones are left out.
         let count = queries.len();
-        let unread = |at: usize| if at % count > at / count { UNREAD } else { 0.0 };
-        let mask =
-            TensorData::new((0..count * count).map(unread).collect::<Vec<f32>>(), [1, 1, count, count]);
-        let mask = Tensor::from_data(mask, &scores.device());
-        let own = scores.clone().narrow(3, queries.start, count) + mask;
+        let own = scores.clone().narrow(3, queries.start, count);
+        let own = without_later(own, 0, count);
         match queries.start {
             0 => own,
             before => Tensor::cat(vec![scores.narrow(3, 0, before), own], 3),
@@ -146,9 +143,15 @@ impl Attention {
 
     /// Turns `[B, H, T, D]` by the angles of its positions, or `back`.
     fn turned(&self, rows: Tensor<4>, back: bool) -> Tensor<4> {
+        self.turned_from(0, rows, back)
+    }
+
+    /// The same of the positions from `first` on.
+    pub(super) fn turned_from(&self, first: usize, rows: Tensor<4>, back: bool) -> Tensor<4> {
         let Some(base) = self.rotary else { return rows };
         let [_, _, positions, size] = rows.dims();
-        let angles = TensorData::new(rotary_angles(positions, size, base), [1, 1, positions, size]);
+        let angles = rotary_angles(first..first + positions, size, base);
+        let angles = TensorData::new(angles, [1, 1, positions, size]);
         let angles = Tensor::<4>::from_data(angles, &rows.device());
         let half = |of: &Tensor<4>, index: usize| of.clone().narrow(3, index * size / 2, size / 2);
         let [cosines, sines] = [0, 1].map(|index| half(&angles, index));
@@ -159,7 +162,17 @@ impl Attention {
     }
 }
 
-fn wide(tensor: Tensor<3>) -> Tensor<3> {
+/// The scores of `count` queries of each head, `[…, rows, keys]`, where none reads a later key. The first query is at the position `first`, and
+/// the first key at 0.
+pub(super) fn without_later(scores: Tensor<4>, first: usize, count: usize) -> Tensor<4> {
+    let [_, _, rows, keys] = scores.dims();
+    let unread = |at: usize| if at % keys > first + at / keys % count { UNREAD } else { 0.0 };
+    let mask = TensorData::new((0..rows * keys).map(unread).collect::<Vec<f32>>(), [1, 1, rows, keys]);
+    let mask = Tensor::from_data(mask, &scores.device());
+    scores + mask
+}
+
+pub(super) fn wide(tensor: Tensor<3>) -> Tensor<3> {
     cast_in_graph(tensor, DType::F32, Kernels::Composed)
 }
 
@@ -179,13 +192,13 @@ fn added(of: Tensor<4>, range: &Range<usize>, more: Tensor<4>) -> Tensor<4> {
 }
 
 /// `[B, T, H·D]` as `[B, H, T, D]`.
-fn in_heads(tensor: Tensor<3>, heads: usize) -> Tensor<4> {
+pub(super) fn in_heads(tensor: Tensor<3>, heads: usize) -> Tensor<4> {
     let [batch, positions, width] = tensor.dims();
     tensor.reshape([batch, positions, heads, width / heads]).swap_dims(1, 2)
 }
 
 /// `[B, H, T, D]` as `[B, T, H·D]`.
-fn side_by_side(tensor: Tensor<4>) -> Tensor<3> {
+pub(super) fn side_by_side(tensor: Tensor<4>) -> Tensor<3> {
     let [batch, heads, positions, size] = tensor.dims();
     tensor.swap_dims(1, 2).reshape([batch, positions, heads * size])
 }

@@ -96,7 +96,7 @@ impl Attention {
 
     /// The angles of all positions; none if they are not rotary.
     pub(super) fn angles(&self, positions: usize) -> Vec<f32> {
-        self.rotary.map(|base| rotary_angles(positions, self.heads.size, base)).unwrap_or_default()
+        self.rotary.map(|base| rotary_angles(0..positions, self.heads.size, base)).unwrap_or_default()
     }
 }
 

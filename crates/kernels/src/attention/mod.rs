@@ -9,6 +9,7 @@
 
 mod backward;
 mod block;
+mod cached;
 mod composed;
 mod forward;
 mod rotary;
@@ -21,6 +22,7 @@ use burn::tensor::Tensor;
 
 use crate::{dropout::DropoutMask, kernels::Kernels};
 
+pub use cached::KeysAndValues;
 pub use rotary::rotary_angles;
 
 /// The heads of an attention.

@@ -176,7 +176,31 @@ fn large_scores_do_not_overflow() {
 
 #[test]
 fn angles_turn_pairs() {
-    let angles = rotary_angles(2, 4, 100.0);
+    let angles = rotary_angles(0..2, 4, 100.0);
     let expected = [1.0, 1.0, 0.0, 0.0, 1f32.cos(), 0.1f32.cos(), 1f32.sin(), 0.1f32.sin()];
     angles.iter().zip(expected).for_each(|(found, expected)| assert!((found - expected).abs() < 1e-7));
+}
+
+/// A sequence that is read in pieces: some positions, one, some more than there was room for, and one.
+#[test]
+fn a_sequence_read_in_pieces_is_attended_as_a_whole() {
+    for (keys, rotary) in [(4, None), (2, Some(100.0)), (1, None)] {
+        let heads = Heads { queries: 4, keys, size: 6 };
+        let attention = Attention { heads, is_causal: true, rotary, dropout: None };
+        let input = stored("pieces", [2, 19, heads.width()], DType::F32);
+        for kernels in [Kernels::Cpu, Kernels::Composed] {
+            let whole = attention.forward(input.clone(), kernels).output;
+            let (mut before, mut outputs, mut read) = (None, Vec::new(), 0);
+            for count in [5, 1, 12, 1] {
+                let piece = input.clone().narrow(1, read, count);
+                let (output, all) = attention.forward_after(before, piece, 8, kernels);
+                read += count;
+                assert_eq!(all.positions(), read);
+                outputs.push(output);
+                before = Some(all);
+            }
+            let found = Tensor::cat(outputs, 1);
+            assert!(distance(&values(found), &values(whole)) < 1e-6, "{keys} heads of keys, {kernels:?}");
+        }
+    }
 }

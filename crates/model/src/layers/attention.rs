@@ -6,12 +6,14 @@ use oomph_kernels::{
     differentiable, ranked,
 };
 
-use crate::{LayerKind, Pass, Policy, autodiff::inner};
+use crate::{KeyValueCache, LayerKind, Pass, Policy, autodiff::inner};
 
 /// Scaled dot-product attention between the positions of a sequence, softmax(QKᵀ/√D)V, without parameters.
 ///
 /// A [lean](crate::Policy::lean) layer never holds the matrix of T × T scores ([`oomph_kernels::attention`]): it keeps its input, its
 /// output, and one number for each row of the matrix. Of Burn's operations three matrices are kept.
+///
+/// A pass with a [cache](crate::KeyValueCache) attends to the positions in it too, and adds its own.
 ///
 /// # Shapes
 /// - input `[B, T, (H + 2G)·D]`: queries, keys and values side by side; output `[B, T, H·D]`
@@ -29,13 +31,18 @@ pub struct SelfAttention {
 
 impl SelfAttention {
     /// Attends.
+    ///
+    /// # Panics
+    /// If the pass has a cache, and the attention is not causal.
     pub fn forward(&self, input: Tensor<3>, pass: &mut Pass) -> Tensor<3> {
         let dims = input.dims();
         let policy = pass.policy();
         let attention = self.operation(pass);
-        let output = match policy.lean {
-            true => lean(attention, input, policy),
-            false => attention.in_graph(input),
+        let place = pass.place();
+        let output = match (&mut pass.cache, policy.lean) {
+            (Some(cache), _) => after(cache, place, &attention, input, policy),
+            (None, true) => lean(attention, input, policy),
+            (None, false) => attention.in_graph(input),
         };
         pass.layer(LayerKind("SelfAttention"), &dims, &output.dims(), 0);
         output
@@ -54,6 +61,20 @@ impl SelfAttention {
             }),
         }
     }
+}
+
+/// Attends from positions that follow those in the cache, and adds them.
+fn after(
+    cache: &mut KeyValueCache,
+    place: String,
+    attention: &Attention,
+    input: Tensor<3>,
+    policy: Policy,
+) -> Tensor<3> {
+    let (before, capacity) = (cache.take(&place), cache.capacity());
+    let (output, all) = attention.forward_after(before, input, capacity, policy.kernels);
+    cache.put(place, all);
+    output
 }
 
 fn lean(attention: Attention, input: Tensor<3>, policy: Policy) -> Tensor<3> {

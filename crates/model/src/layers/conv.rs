@@ -130,7 +130,7 @@ impl Conv2d {
         let kernels = policy.kernels;
         let output = conv::conv2d(kept.clone(), kept_weight.clone(), slide, kernels);
         // Only the gradient of the weight needs the input: that of a frozen weight is not wanted.
-        let kept = weight.is_require_grad().then_some(kept);
+        let kept = autodiff::wants_gradient(&weight).then_some(kept);
         ranked(differentiable([input.into(), weight.into()], output.into(), move |gradient, wanted| {
             let gradient = ranked(gradient);
             // The gradient of the weight is wanted of a trained weight alone.

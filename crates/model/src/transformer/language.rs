@@ -10,7 +10,7 @@ use super::{
     settings::{DECODERS, Transformer},
 };
 use crate::{
-    AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
+    AnyTensor, Architecture, Init, KeyValueCache, ModelError, Named, Pass, Stage, Stages,
     layers::{Before, Dropout, Embedding, RowNorm, positioned, project, tokens},
     weights::TensorForm,
 };
@@ -34,7 +34,8 @@ pub fn gpt(settings: &Section) -> Result<Architecture, ConfigError> {
     };
     let architecture = Architecture::new("gpt", move |spec, init| build(decoder, spec, init));
     // Causal masks are stored with GPT-2.
-    let architecture = architecture.with_pytorch_buffers(&[".attn.bias", ".attn.masked_bias"]);
+    let architecture =
+        architecture.with_key_value_cache().with_pytorch_buffers(&[".attn.bias", ".attn.masked_bias"]);
     Ok(architecture.with_pytorch_names(torch_name).with_pytorch_forms(torch_form))
 }
 
@@ -157,8 +158,10 @@ impl Stage for EmbeddingStage {
             Some(positions) => {
                 let positions = positions.val();
                 let [context, _] = positions.dims();
-                pass.expect_shape(steps <= context, &format!("[B, T ≤ {context}, C]"), &x.dims())?;
-                let positions = if steps < context { positions.narrow(0, 0, steps) } else { positions };
+                let first = pass.cache.as_ref().map_or(0, KeyValueCache::positions);
+                let expected = || format!("[B, T ≤ {}, C]", context.saturating_sub(first));
+                pass.expect_shape(first + steps <= context, &expected(), &x.dims())?;
+                let positions = if steps < context { positions.narrow(0, first, steps) } else { positions };
                 positioned(x, positions, pass.policy())
             }
             None => x,

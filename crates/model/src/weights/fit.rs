@@ -6,7 +6,7 @@ use super::{
     form::TensorForm,
     shown::{names, shown},
 };
-use crate::{Architecture, Named, Stages};
+use crate::{Architecture, Named, Stages, lora::is_adapter};
 
 /// A parameter that a model needs values for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,11 +19,14 @@ pub struct Wanted {
     pub is_of_head: bool,
 }
 
-/// The parameters of a model, and its running statistics.
+/// The parameters of a model, and its running statistics. Files have no adapters.
 pub fn wanted(model: &Stages) -> Vec<Wanted> {
     let last = model.len().saturating_sub(1);
     let mut wanted = Vec::new();
     model.visit(&mut |info, tensor| {
+        if is_adapter(info.name) {
+            return;
+        }
         let is_of_head = last > 0 && info.stage == last;
         wanted.push(Wanted { name: info.name.to_owned(), shape: tensor.dims(), is_of_head });
     });

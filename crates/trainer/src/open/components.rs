@@ -66,6 +66,8 @@ impl Components {
         let summary = summarize(&self.architecture, spec, batch)?;
         let stages: Vec<&str> = summary.stages().map(|row| row.name.as_str()).collect();
         check_names(config, "model.freeze", &self.frozen, &stages)?;
+        let trained = self.architecture.lora().map_or(&[][..], |lora| &lora.train);
+        check_names(config, "model.lora.train", trained, &stages)?;
         if summary.frozen_parameters > 0 && summary.frozen_parameters == summary.parameters {
             return Err(config
                 .invalid("model.freeze", "at least one stage with parameters that is trained")

@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 use oomph_config::{Config, ConfigError, DeviceName, Section};
 use oomph_core::TargetSpec;
 use oomph_data::{LoaderOptions, OpenEvent, OpenObserver, OpenSource};
-use oomph_model::{Architecture, Kernels};
+use oomph_model::{Architecture, Kernels, Lora};
 
 use oomph_engine::task::{Classification, MultiLabel, Regression, Task, default_task};
 
@@ -136,9 +136,11 @@ impl Registry {
     pub fn read(&self, config: &Config) -> Result<Components, ConfigError> {
         let weights = config.model.optional_string("weights")?.map(PathBuf::from);
         let frozen = config.model.strings("freeze", &[])?;
+        let lora = Lora::read(&config.model)?;
         let components = Components {
             architecture: find(&self.models, &config.model, "name")?(&config.model)?
-                .with_frozen(frozen.clone()),
+                .with_frozen(frozen.clone())
+                .with_lora(lora),
             weights,
             frozen,
             reader: find(&self.sources, &config.data, "source")?(&config.data)?,

@@ -159,7 +159,9 @@ fn report(
     let model = &training.driver.stepper.model;
     let of_weights = match weights {
         Some(weights) => weights.notices,
-        None if checkpoint.is_none() => warnings::frozen_without_weights(model).into_iter().collect(),
+        None if checkpoint.is_none() => {
+            warnings::frozen_without_weights(session, model).into_iter().collect()
+        }
         None => Vec::new(),
     };
     let of_source = charge(Account::Host, || session.source.notices());

@@ -12,10 +12,14 @@ use crate::{
     open::{are_different_gpus, rows_of},
 };
 
-/// Frozen stages of a new model without weights stay random.
-pub(super) fn frozen_without_weights(model: &Stages) -> Option<String> {
+/// Frozen parameters of a new model without weights stay random.
+pub(super) fn frozen_without_weights(session: &Session, model: &Stages) -> Option<String> {
+    let (key, kept) = match session.architecture.lora() {
+        Some(_) => ("model.lora", "weights"),
+        None => ("model.freeze", "stages"),
+    };
     (model.frozen_elements() > 0)
-        .then(|| "`model.freeze` keeps stages randomly initialised, since `model.weights` is not set".into())
+        .then(|| format!("`{key}` keeps {kept} randomly initialised, since `model.weights` is not set"))
 }
 
 /// A frozen stage changes where it computes with the parameters of a trained stage.

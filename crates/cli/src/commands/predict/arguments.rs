@@ -69,6 +69,9 @@ pub(super) struct TextArguments {
     /// Sample from the K most likely tokens only [default: from all]
     #[arg(long, value_name = "K", value_parser = count(1..), requires = "prompt")]
     pub(super) top_k: Option<u32>,
+    /// Sample from the most likely tokens whose probabilities add up to P [default: from all]
+    #[arg(long, value_name = "P", value_parser = share, requires = "prompt", allow_negative_numbers = true)]
+    pub(super) top_p: Option<f64>,
     /// Random seed; the same seed generates the same text
     #[arg(long, value_name = "N", default_value_t = 0, requires = "prompt")]
     pub(super) seed: u64,
@@ -87,6 +90,11 @@ impl TrainedModel {
         let SourceRecord { spec, level, .. } = &self.source;
         CliError::UnsupportedInput { input: spec.input.clone(), takes_text: level.is_some() }
     }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|found: &f64| *found > 0.0 && *found <= 1.0);
+    found.ok_or_else(|| "expected a number greater than 0 and at most 1".to_owned())
 }
 
 fn temperature(text: &str) -> Result<f64, String> {

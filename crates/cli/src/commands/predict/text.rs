@@ -31,6 +31,7 @@ pub(super) fn run(
         length: options.length,
         temperature: options.temperature,
         top_k: options.top_k.map(|most| most as usize),
+        top_p: options.top_p,
         seed: options.seed,
     };
     // Decoding starts with the prompt, since the first token may need a space before it.

@@ -38,7 +38,7 @@ impl Lstm {
             }
         };
         // The gradient of the weight reads the input, and so does recompute. Of a frozen layer only its shape is read.
-        let reads_input = weights[0].is_require_grad() || policy.recompute;
+        let reads_input = autodiff::wants_gradient(&weights[0]) || policy.recompute;
         let [weight_ih, weight_hh] = weights.map(AnyTensor::from);
         let [bias_ih, bias_hh] = biases.map(AnyTensor::from);
         let [hidden, cell] = start.clone().map(AnyTensor::from);
