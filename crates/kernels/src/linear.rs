@@ -17,7 +17,7 @@ use crate::{
     kernels::Kernels,
     panels::{OutputRows, Panelled, Panels},
     reduce::dot,
-    simd::by_vectors,
+    simd::{SimdLoops, by_vectors, vectorised},
     stored_float::{StoredFloat, StoredFloats, by_dtype, with_values},
     uninit, workers,
 };
@@ -145,23 +145,48 @@ fn row_times(
     workspace: Workspace,
 ) -> FlexTensor {
     let (row_values, outputs) = (&widened(row), matrix.shape()[0]);
-    let (inner, matrix) = (row_values.len(), StoredFloats::of(matrix));
+    let matrix = StoredFloats::of(matrix);
     by_dtype!(row.dtype(), E => {
         let (made, ()) = uninit::made::<E, _>(outputs, |made| {
             workers::each(made.parts(ROWS).enumerate(), workspace, |(part, mut made), loaded| {
-                by_vectors(|| {
-                    let mut results = [0.0; ROWS];
-                    let these = &mut results[..ROWS.min(outputs - part * ROWS)];
-                    for (output, result) in (part * ROWS..).zip(these.iter_mut()) {
-                        matrix.load(output * inner, loaded);
-                        *result = dot(loaded, row_values) + plus.map_or(0.0, |plus| plus[output]);
-                    }
-                    made.write_first(these);
-                });
+                let (first, mut results) = (part * ROWS, [0.0; ROWS]);
+                let results = &mut results[..ROWS.min(outputs - first)];
+                vectorised(Dots { matrix, first, row: row_values, loaded, results });
+                if let Some(plus) = plus {
+                    results.iter_mut().zip(&plus[first..]).for_each(|(result, plus)| *result += plus);
+                }
+                made.write_first(results);
             });
         });
         E::tensor(made, Shape::from([1, outputs]))
     })
+}
+
+/// The products of rows of a matrix, from the `first` on, with one row.
+struct Dots<'a> {
+    matrix: StoredFloats<'a>,
+    first: usize,
+    row: &'a [f32],
+    /// A row of the matrix in 32 bits.
+    loaded: &'a mut [f32],
+    results: &'a mut [f32],
+}
+
+impl SimdLoops for Dots<'_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { matrix, first, row, loaded, results } = self;
+        for (index, result) in results.iter_mut().enumerate() {
+            let start = (first + index) * row.len();
+            *result = match matrix {
+                StoredFloats::F32(values) => dot(&values[start..][..row.len()], row),
+                matrix => {
+                    matrix.load(start, loaded);
+                    dot(loaded, row)
+                }
+            };
+        }
+    }
 }
 
 /// The rows of a tensor times a matrix in panels, plus a row.
