@@ -30,9 +30,7 @@ pub fn inner<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
 
 /// Whether backward gives the tensor a gradient: it is trainable, or computed from what is.
 pub fn wants_gradient<const D: usize>(tensor: &Tensor<D>) -> bool {
-    let tensor = AnyTensor::from(tensor.clone());
-    // A tensor that is not on the autodiff device is of no backend's graph.
-    first_backend!(requires_gradient(&tensor)).unwrap_or(false)
+    AnyTensor::from(tensor.clone()).wants_gradient()
 }
 
 fn requires_gradient<B: Plain>(tensor: &AnyTensor) -> Option<bool> {
@@ -60,6 +58,12 @@ fn wrapped<B: Plain>(tensor: &AnyTensor, strategy: GradientCheckpointingStrategy
 }
 
 impl AnyTensor {
+    /// As [`wants_gradient`].
+    pub fn wants_gradient(&self) -> bool {
+        // A tensor that is not on the autodiff device is of no backend's graph.
+        first_backend!(requires_gradient(self)).unwrap_or(false)
+    }
+
     /// Takes the tensor off the autodiff graph, onto the plain device. A plain tensor is returned as it is, and so are
     /// integers, which are in no graph.
     #[must_use]

@@ -7,12 +7,15 @@ use oomph_kernels::{
     feed_forward::Activation,
     linear::{linear, linear_input_backward, linear_weight_backward},
     ranked,
-    row_norm::{RowNorm as Kernel, RowNormGradients},
+    row_norm::RowNorm as Kernel,
 };
 use oomph_onnx::{Attribute, Graph, Value};
 
 use super::RowNorm;
-use crate::{Init, LayerKind, ModelError, Pass, Policy, autodiff::inner};
+use crate::{
+    Init, LayerKind, ModelError, Pass, Policy,
+    autodiff::{inner, wants_gradient},
+};
 
 /// A linear layer, y = x Wᵀ + b, behind a normalisation or an activation if there is one.
 ///
@@ -143,15 +146,29 @@ fn lean(
         // Without a backward pass the input goes as soon as it is read.
         return product(made.input(input, policy), weight, bias, policy);
     }
-    let kept = Kept { made, input: inner(input.clone()), weight: inner(weight.clone()), policy };
-    let output = product(kept.of_product(), kept.weight.clone(), bias.clone().map(inner), policy);
+    let [scale, shift] = before.parameters();
+    let wants = |tensor: &AnyTensor| tensor.wants_gradient();
+    let of_before = [&scale, &shift].into_iter().flatten().any(wants);
+    let of_weight = wants_gradient(&weight) || bias.as_ref().is_some_and(wants_gradient);
+    let of_made = wants_gradient(&input) || of_before;
+    let (plain, plain_weight) = (inner(input.clone()), inner(weight.clone()));
+    let output =
+        product(made.input(plain.clone(), policy), plain_weight.clone(), bias.clone().map(inner), policy);
+    // Of a frozen layer, and of one whose input is not trained, backward does not read all.
+    let reads_input = of_weight || (of_made && !matches!(made, Made::Nothing));
+    let kept = Kept {
+        made,
+        input: reads_input.then_some(plain),
+        weight: of_made.then_some(plain_weight.clone()),
+        policy,
+    };
     // An input that is not there is a constant.
-    let absent = || AnyTensor::from(kept.weight.clone());
-    let [scale, shift] = before.parameters().map(|parameter| parameter.unwrap_or_else(absent));
-    let (has_bias, shift_of_output) = (bias.is_some(), bias.map_or_else(absent, AnyTensor::from));
+    let absent = || AnyTensor::from(plain_weight.clone());
+    let shift_of_output = bias.map_or_else(absent, AnyTensor::from);
+    let [scale, shift] = [scale, shift].map(|parameter| parameter.unwrap_or_else(absent));
     let inputs = [input.into(), weight.into(), shift_of_output, scale, shift];
     ranked(differentiable(inputs, output.into(), move |gradient, wanted| {
-        kept.backward(ranked(gradient), [wanted[0], wanted[1], has_bias && wanted[2]])
+        kept.backward(ranked(gradient), wanted)
     }))
 }
 
@@ -193,44 +210,39 @@ impl Made {
 /// What a lean layer keeps for backward.
 struct Kept {
     made: Made,
-    input: Tensor<2>,
-    weight: Tensor<2>,
+    /// For the gradient of the weight, and for that of what makes the input of the product.
+    input: Option<Tensor<2>>,
+    /// For the gradient of the input of the product.
+    weight: Option<Tensor<2>>,
     policy: Policy,
 }
 
 impl Kept {
-    /// The input of the product.
-    fn of_product(&self) -> Tensor<2> {
-        self.made.input(self.input.clone(), self.policy)
-    }
-
-    /// The gradients of input, weight, bias, and of the scale and the shift of a normalisation, as far as the first three are wanted.
-    fn backward(
-        self,
-        gradient: Tensor<2>,
-        [of_input, of_weight, of_bias]: [bool; 3],
-    ) -> [Option<AnyTensor>; 5] {
-        let policy = self.policy;
-        let sums = (of_weight || of_bias)
-            .then(|| linear_weight_backward(gradient.clone(), self.of_product(), policy.kernels));
+    /// The gradients of input, weight, bias, and of the scale and the shift of a normalisation, as far as they are wanted.
+    fn backward(self, gradient: Tensor<2>, wanted: [bool; 5]) -> [Option<AnyTensor>; 5] {
+        let [of_input, of_weight, of_bias, of_scale, of_shift] = wanted;
+        let Self { made, input, weight: matrix, policy } = self;
+        let read = input.as_ref().filter(|_| of_weight || of_bias);
+        let sums = read.map(|input| {
+            linear_weight_backward(gradient.clone(), made.input(input.clone(), policy), policy.kernels)
+        });
         let (weight, bias) = sums.unzip();
         let weight = weight.filter(|_| of_weight).map(AnyTensor::from);
         let bias = bias.filter(|_| of_bias).map(AnyTensor::from);
-        let needs_input = of_input || matches!(self.made, Made::Norm(..));
-        let gradient =
-            needs_input.then(|| linear_input_backward(gradient, policy.narrow(self.weight), policy.kernels));
-        let Some(gradient) = gradient else { return [None, weight, bias, None, None] };
-        let (input, scale, shift) = match self.made {
-            Made::Nothing => (gradient, None, None),
-            Made::Activation(activation) => {
-                (activation.backward(self.input, gradient, policy.kernels), None, None)
+        let Some(matrix) = matrix else { return [None, weight, bias, None, None] };
+        let gradient = linear_input_backward(gradient, policy.narrow(matrix), policy.kernels);
+        let (input, scale, shift) = match (made, input) {
+            (Made::Activation(activation), Some(input)) => {
+                (activation.backward(input, gradient, policy.kernels), None, None)
             }
-            Made::Norm(norm, scale, shift) => {
-                let made = norm.backward(self.input, gradient, scale, policy.kernels);
-                let RowNormGradients { input, weight, shift: of_shift } = made;
-                (input, Some(weight.into()), shift.map(|_| of_shift.into()))
+            (Made::Norm(norm, scale, _), Some(input)) => {
+                let made = norm.backward(input, gradient, scale, policy.kernels);
+                (made.input, Some(made.weight), Some(made.shift))
             }
+            (_, _) => (gradient, None, None),
         };
+        let scale = scale.filter(|_| of_scale).map(AnyTensor::from);
+        let shift = shift.filter(|_| of_shift).map(AnyTensor::from);
         [of_input.then(|| input.into()), weight, bias, scale, shift]
     }
 }
