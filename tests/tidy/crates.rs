@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 33] = [
+const IMPORTS: [(&str, &[&str]); 34] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("protobuf", &[]),
@@ -15,7 +15,8 @@ const IMPORTS: [(&str, &[&str]); 33] = [
     ("parallel", &["core"]),
     ("transform", &["core", "config"]),
     ("download", &["core"]),
-    ("data", &["core", "config", "download", "transform"]),
+    ("tokens", &["core"]),
+    ("data", &["core", "config", "download", "transform", "tokens"]),
     ("kernels", &["core", "gpu_kernels"]),
     ("model", &["core", "config", "onnx", "kernels"]),
     ("timeline", &["core"]),

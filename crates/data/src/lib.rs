@@ -12,6 +12,8 @@
 //! - [`preview`]: a sheet of images as a model sees them.
 //! - [`SourceRecord`]: the facts about a source that a trained model needs to predict [`ImageFiles`] or continue a
 //!   [`Prompt`].
+//! - [`train_tokenizer`]: learns byte-pair encoding from a text. [`TextEncoding`]: a text to tokens; [`Continuation`]: tokens to
+//!   text.
 //! - [`download`]: fetches a public file on request of the user.
 //!
 //! ```
@@ -93,6 +95,11 @@ pub mod download {
     pub use oomph_download::*;
 }
 
+/// Byte-pair encoding, and files of tokens: the crate `oomph-tokens`.
+pub mod tokens {
+    pub use oomph_tokens::*;
+}
+
 /// The transforms of images: the crate `oomph-transform`.
 pub mod transform {
     pub use oomph_transform::*;
@@ -116,4 +123,6 @@ pub use sample_order::{LastBatch, SampleOrder};
 pub use series::csv;
 pub use source::{OpenContext, OpenObserver, OpenSource, Sample, Source, Target, Values};
 pub use synthetic::synthetic;
-pub use text::{Level, Prompt, Vocabulary, VocabularyProblem, text};
+pub use text::{
+    Continuation, Level, Prompt, TextEncoding, Vocabulary, VocabularyProblem, text, train_tokenizer,
+};

@@ -191,6 +191,9 @@ pub enum VocabularyProblem {
     /// A record of another kind of data.
     #[error("its model was not trained on text")]
     NotOfText,
+    /// A record of data that was not read with a tokenizer.
+    #[error("its model was trained without a tokenizer")]
+    NoTokenizer,
     /// Its tokens are of another kind.
     #[error("its tokens are {found}s, but `data.level` asks for {level}s")]
     OtherLevel {

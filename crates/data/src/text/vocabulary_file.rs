@@ -33,29 +33,16 @@ pub(super) fn read(path: &Path, level: Level) -> Result<Vocabulary, DataError> {
     read().map_err(|problem| DataError::Vocabulary { path: path.to_owned(), problem })
 }
 
+/// The JSON of a file that tells tokens.
+pub(super) struct RecordedJson {
+    pub(super) json: Vec<u8>,
+    /// Whether it is the whole file, and not the header of weights.
+    pub(super) is_whole: bool,
+}
+
 /// The vocabulary in a file of `len` bytes.
-pub(crate) fn parse(mut file: impl Read, len: u64, level: Level) -> Result<Vocabulary, VocabularyProblem> {
-    let mut first = [0; 8];
-    let known = (len as usize).min(first.len());
-    file.read_exact(&mut first[..known])?;
-    let (json, start): (u64, &[u8]) = match first[..known].trim_ascii_start().first() {
-        Some(b'{' | b'[') => (len, &first[..known]),
-        _ if len > 8 => (u64::from_le_bytes(first), &[]),
-        _ => return Err(VocabularyProblem::Unknown),
-    };
-    if start.is_empty() && json > len - 8 {
-        return Err(if json > MOST_BYTES {
-            VocabularyProblem::Unknown
-        } else {
-            VocabularyProblem::Truncated
-        });
-    }
-    if json > MOST_BYTES {
-        return Err(VocabularyProblem::TooLarge(json));
-    }
-    let mut bytes = start.to_vec();
-    file.take(json - start.len() as u64).read_to_end(&mut bytes)?;
-    let (found, tokens) = decode(&bytes, !start.is_empty())?;
+pub(crate) fn parse(file: impl Read, len: u64, level: Level) -> Result<Vocabulary, VocabularyProblem> {
+    let (found, tokens) = json(file, len)?.tokens()?;
     match found {
         Some(found) if found != level => return Err(VocabularyProblem::OtherLevel { found, level }),
         _ if !(2..=MOST_TOKENS).contains(&tokens.len()) => {
@@ -70,20 +57,51 @@ pub(crate) fn parse(mut file: impl Read, len: u64, level: Level) -> Result<Vocab
     }
 }
 
-/// The tokens in JSON, with their kind if it is recorded.
-fn decode(json: &[u8], is_whole: bool) -> Result<(Option<Level>, Vec<String>), VocabularyProblem> {
-    let refused = VocabularyProblem::Json;
-    if is_whole && json.trim_ascii_start().starts_with(b"[") {
-        return Ok((None, serde_json::from_slice(json).map_err(refused)?));
-    }
-    let record: SourceRecord = if is_whole {
-        serde_json::from_slice(json).map_err(refused)?
-    } else {
-        let Header { metadata } = serde_json::from_slice(json).map_err(refused)?;
-        serde_json::from_str(&metadata.source.ok_or(VocabularyProblem::Silent)?).map_err(refused)?
+/// The JSON in a file of `len` bytes: the whole file, or the header of weights.
+pub(super) fn json(mut file: impl Read, len: u64) -> Result<RecordedJson, VocabularyProblem> {
+    let mut first = [0; 8];
+    let known = (len as usize).min(first.len());
+    file.read_exact(&mut first[..known])?;
+    let (size, start): (u64, &[u8]) = match first[..known].trim_ascii_start().first() {
+        Some(b'{' | b'[') => (len, &first[..known]),
+        _ if len > 8 => (u64::from_le_bytes(first), &[]),
+        _ => return Err(VocabularyProblem::Unknown),
     };
-    let tokens = record.class_names.filter(|_| record.level.is_some());
-    Ok((record.level, tokens.ok_or(VocabularyProblem::NotOfText)?))
+    if start.is_empty() && size > len - 8 {
+        return Err(if size > MOST_BYTES {
+            VocabularyProblem::Unknown
+        } else {
+            VocabularyProblem::Truncated
+        });
+    }
+    if size > MOST_BYTES {
+        return Err(VocabularyProblem::TooLarge(size));
+    }
+    let mut json = start.to_vec();
+    file.take(size - start.len() as u64).read_to_end(&mut json)?;
+    Ok(RecordedJson { json, is_whole: !start.is_empty() })
+}
+
+impl RecordedJson {
+    /// The tokens, with their kind if it is recorded.
+    fn tokens(&self) -> Result<(Option<Level>, Vec<String>), VocabularyProblem> {
+        if self.is_whole && self.json.trim_ascii_start().starts_with(b"[") {
+            return Ok((None, serde_json::from_slice(&self.json).map_err(VocabularyProblem::Json)?));
+        }
+        let record = self.record()?;
+        let tokens = record.class_names.filter(|_| record.level.is_some());
+        Ok((record.level, tokens.ok_or(VocabularyProblem::NotOfText)?))
+    }
+
+    /// The record of the data that a model was trained on.
+    pub(super) fn record(&self) -> Result<SourceRecord, VocabularyProblem> {
+        let refused = VocabularyProblem::Json;
+        if self.is_whole {
+            return serde_json::from_slice(&self.json).map_err(refused);
+        }
+        let Header { metadata } = serde_json::from_slice(&self.json).map_err(refused)?;
+        serde_json::from_str(&metadata.source.ok_or(VocabularyProblem::Silent)?).map_err(refused)
+    }
 }
 
 #[cfg(test)]
@@ -107,6 +125,7 @@ mod tests {
             class_names,
             images: None,
             level,
+            tokenizer: None,
             statistics: None,
             columns: None,
             digest: None,

@@ -21,7 +21,7 @@ use crate::{TrainError, evaluate::with_restored};
 /// How tokens are sampled from a model's logits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
-    /// Tokens to add.
+    /// Tokens to add, unless the document ends before.
     pub length: usize,
     /// The divisor of the logits. Below 1, likely tokens become likelier. At 0, the likeliest token is always taken.
     pub temperature: f64,
@@ -32,8 +32,8 @@ pub struct Sampling {
 }
 
 /// Continues a text with the session's model and the parameters of a checkpoint, and passes each token to `each`. The
-/// session is [opened on](crate::open_on) the prompt. An empty prompt stands for the unknown token, which the text never continues
-/// with.
+/// session is [opened on](crate::open_on) the prompt. The text never continues with the unknown token, and ends before the one
+/// that ends a document.
 ///
 /// A model with carried state gets each token once. Any other model gets the end of the text again for each token, as
 /// long as a training sample.
@@ -57,6 +57,9 @@ pub fn continue_text<E: From<TrainError>>(
                 let mut logits = writer.logits()?;
                 forbid(&mut logits, prompt.unknown());
                 let token = charge(Account::Host, || sampling.draw(&logits, place));
+                if prompt.end_of_document() == Some(token) {
+                    break;
+                }
                 writer.text.push(token);
                 reported = charge(Account::Host, || each(token));
                 if reported.is_err() {
@@ -94,8 +97,7 @@ impl<'a> Writer<'a> {
             InputSpec::Tokens { steps, .. } => steps,
             _ => 1,
         };
-        let text = if prompt.tokens().is_empty() { vec![0] } else { prompt.tokens().to_vec() };
-        Self { session, model, text, read: 0, carried: Carried::new(), steps }
+        Self { session, model, text: prompt.tokens().to_vec(), read: 0, carried: Carried::new(), steps }
     }
 
     /// The logits of the next token.
