@@ -128,7 +128,7 @@ const IMPORTS: [(&str, &[&str]); 34] = [
     ),
 ];
 /// The crates that do not depend on Burn.
-const WITHOUT_BURN: [&str; 15] = [
+const WITHOUT_BURN: [&str; 16] = [
     "core",
     "protobuf",
     "onnx",
@@ -139,6 +139,7 @@ const WITHOUT_BURN: [&str; 15] = [
     "parallel",
     "transform",
     "download",
+    "tokens",
     "data",
     "timeline",
     "tune_page",

@@ -4,7 +4,9 @@ use oomph_core::{Bytes, open_file, threads};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use sha2::{Digest, Sha256};
 use tokenizers::{
-    AddedToken, NormalizerWrapper, TokenizerImpl, models::bpe::{BPE, Vocab}, pre_tokenizers::byte_level::ByteLevel,
+    AddedToken, NormalizerWrapper, TokenizerImpl,
+    models::bpe::{BPE, Vocab},
+    pre_tokenizers::byte_level::ByteLevel,
 };
 
 use crate::{

@@ -20,8 +20,8 @@ impl TextSettings {
     ) -> Result<EncodedText, DataError> {
         let tokenizer = self.tokenizer(context.recorded_tokenizer())?;
         let size = tokenizer.size();
-        if self.tells_vocabulary && self.vocabulary != size {
-            return Err(DataError::OtherVocabulary { found: size, declared: self.vocabulary });
+        if let Some(declared) = self.told_vocabulary.filter(|told| *told != size) {
+            return Err(DataError::OtherVocabulary { found: size, declared });
         }
         let tokens = packed::tokens(&tokenizer, path, files, &self.reading, context)?;
         // What does not fit into the address space does not fit on a disk.

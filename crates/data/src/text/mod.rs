@@ -54,7 +54,7 @@ impl OpenSource for TextSettings {
         /// Characters of Tiny Shakespeare, and the different ones among them with `<unk>`.
         const SHAKESPEARE: (usize, usize) = (1_115_394, 66);
         let is_shakespeare = self.is_known && self.kind == TokenKind::Listed(Level::Char);
-        let told = self.tells_vocabulary.then_some(self.vocabulary);
+        let told = self.told_vocabulary;
         let vocabulary = match self.kind {
             TokenKind::Listed(_) => told.or(is_shakespeare.then_some(SHAKESPEARE.1))?,
             TokenKind::BytePairs => self.tokenizer(None).ok().map(|known| known.size()).or(told)?,

@@ -55,13 +55,16 @@ pub(super) enum TokenKind {
     BytePairs,
 }
 
+/// The default of `data.vocabulary`.
+const MOST_LISTED: usize = 65_536;
+
 /// The settings that [`text`] reads.
 pub(super) struct TextSettings {
     pub(super) path: DataPath,
     /// Whether the text is Tiny Shakespeare.
     pub(super) is_known: bool,
-    /// Whether the settings tell the size of the vocabulary.
-    pub(super) tells_vocabulary: bool,
+    /// The size of the vocabulary, where the settings tell it.
+    pub(super) told_vocabulary: Option<usize>,
     /// The file that is fetched if `path` does not exist.
     pub(super) remote: Option<Remote>,
     pub(super) kind: TokenKind,
@@ -69,6 +72,7 @@ pub(super) struct TextSettings {
     pub(super) tokenizer: Option<PathBuf>,
     pub(super) steps: usize,
     pub(super) held_out: f64,
+    /// The most tokens of a listed vocabulary.
     pub(super) vocabulary: usize,
     /// The file of the vocabulary; `None` takes it from the text.
     pub(super) vocabulary_file: Option<PathBuf>,
@@ -104,6 +108,14 @@ impl TextSettings {
                 }
             }
         }
+        const VOCABULARY: std::ops::RangeInclusive<usize> = 2..=16_777_216;
+        let vocabulary = match kind {
+            TokenKind::Listed(_) => section.integer("vocabulary", MOST_LISTED, VOCABULARY)?,
+            // The tokenizer decides, so checkpoints keep no default.
+            TokenKind::BytePairs => {
+                section.optional_integer("vocabulary", VOCABULARY)?.unwrap_or(MOST_LISTED)
+            }
+        };
         Ok(Self {
             kind,
             tokenizer: optional_path(section, "tokenizer")?,
@@ -111,10 +123,10 @@ impl TextSettings {
             remote: download.then(tiny_shakespeare),
             path: DataPath::read(section, "a text file, or a folder of `.txt` or `.jsonl` files")?,
             is_known,
-            tells_vocabulary: section.contains("vocabulary"),
+            told_vocabulary: Some(vocabulary).filter(|_| section.contains("vocabulary")),
             steps: section.integer("steps", 128, 1..=1_048_576)?,
             held_out: section.number("held_out", 0.1, 0.0..1.0)?,
-            vocabulary: section.integer("vocabulary", 65_536, 2..=16_777_216)?,
+            vocabulary,
             min_count: section.integer("min_count", 1, 1..)?,
             carry: section.boolean("carry", true)?,
             reading: Reading {
