@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 34] = [
+const IMPORTS: [(&str, &[&str]); 35] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("protobuf", &[]),
@@ -17,6 +17,7 @@ const IMPORTS: [(&str, &[&str]); 34] = [
     ("download", &["core"]),
     ("tokens", &["core"]),
     ("data", &["core", "config", "download", "transform", "tokens"]),
+    ("preview", &["core", "data"]),
     ("kernels", &["core", "gpu_kernels"]),
     ("model", &["core", "config", "onnx", "kernels"]),
     ("timeline", &["core"]),
@@ -72,7 +73,10 @@ const IMPORTS: [(&str, &[&str]); 34] = [
     ),
     ("proposal", &["core", "config", "data", "memory", "engine", "advice", "trainer"]),
     ("arguments", &["config", "runs"]),
-    ("terminal", &["core", "config", "data", "memory", "runs", "search", "study", "trainer", "tuner"]),
+    (
+        "terminal",
+        &["core", "config", "data", "preview", "memory", "runs", "search", "study", "trainer", "tuner"],
+    ),
     ("monitor", &["core", "memory", "terminal"]),
     (
         "command",
@@ -81,6 +85,7 @@ const IMPORTS: [(&str, &[&str]); 34] = [
             "config",
             "parallel",
             "data",
+            "preview",
             "model",
             "timeline",
             "memory",
@@ -103,6 +108,7 @@ const IMPORTS: [(&str, &[&str]); 34] = [
             "config",
             "parallel",
             "data",
+            "preview",
             "model",
             "timeline",
             "memory",
@@ -128,7 +134,7 @@ const IMPORTS: [(&str, &[&str]); 34] = [
     ),
 ];
 /// The crates that do not depend on Burn.
-const WITHOUT_BURN: [&str; 16] = [
+const WITHOUT_BURN: [&str; 17] = [
     "core",
     "protobuf",
     "onnx",
@@ -141,6 +147,7 @@ const WITHOUT_BURN: [&str; 16] = [
     "download",
     "tokens",
     "data",
+    "preview",
     "timeline",
     "tune_page",
     "memory",

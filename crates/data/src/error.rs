@@ -380,15 +380,11 @@ impl DataError {
                 "set `data.vocabulary_file` to a file that `oomph export` wrote, the `source.json` of a \
                  checkpoint, or a list of tokens in JSON"
             }
-            Self::NoTokenizer { .. } | Self::RecordedTokenizer { .. } => {
-                "`oomph tokenizer TEXT --vocabulary 4096` makes one from a text; name it with \
-                 `--set data.tokenizer=tokenizer.json`"
-            }
-            Self::Tokenizer(error) => error.hint(),
-            Self::TokenFile(error) => error.hint(),
-            Self::OtherVocabulary { .. } => {
-                "correct `data.vocabulary`, or leave it out: with `data.level=bpe` it is for plans without the tokenizer"
-            }
+            Self::NoTokenizer { .. }
+            | Self::RecordedTokenizer { .. }
+            | Self::Tokenizer(_)
+            | Self::TokenFile(_)
+            | Self::OtherVocabulary { .. } => self.tokenizer_hint(),
             Self::EmptyText { .. } => "name a file or folder with text",
             Self::UnknownToken { .. } => "use a vocabulary with `<unk>`, which takes any text",
             Self::TooShort { .. } => "use a longer text, lower `data.steps`, or change `data.held_out`",
@@ -416,6 +412,23 @@ impl DataError {
             | Self::Open { .. } => return None,
         };
         Some(hint.to_owned())
+    }
+}
+
+impl DataError {
+    /// The way out where a tokenizer or its tokens are wrong.
+    fn tokenizer_hint(&self) -> &'static str {
+        match self {
+            Self::Tokenizer(error) => error.hint(),
+            Self::TokenFile(error) => error.hint(),
+            Self::OtherVocabulary { .. } => {
+                "correct `data.vocabulary`, or leave it out: with `data.level=bpe` it is for plans without the tokenizer"
+            }
+            _ => {
+                "`oomph tokenizer TEXT --vocabulary 4096` makes one from a text; name it with \
+                 `--set data.tokenizer=tokenizer.json`"
+            }
+        }
     }
 }
 

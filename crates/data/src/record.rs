@@ -1,10 +1,10 @@
 use std::fmt;
 
 use oomph_core::{SampleSpec, Split, TargetSpec, grouped};
-use oomph_tokens::Tokenizer;
+use oomph_tokens::{Level, TextEncoding, Tokenizer, Vocabulary};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use crate::{ImageReader, Level, Source, TextEncoding, Vocabulary, transform::Statistics};
+use crate::{ImageReader, Source, transform::Statistics};
 
 /// A class, token or column whose name changed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -123,7 +123,7 @@ impl Layout {
             ("model.end_of_word_suffix", &model.end_of_word_suffix),
         ] {
             if let Some(affix) = affix.as_ref().filter(|affix| !affix.is_empty()) {
-                return refused(key, format!("{:?}", short(affix)), "none");
+                return refused(key, format!("{:?}", shortened(affix)), "none");
             }
         }
         Ok(())
@@ -136,11 +136,15 @@ fn refused<T>(key: &'static str, found: impl Display, expected: &'static str) ->
 
 /// The `type` of a part.
 fn kind(part: &Value) -> String {
-    part.get("type").and_then(Value::as_str).map_or_else(|| "without a `type`".to_owned(), short)
+    part.get("type").and_then(Value::as_str).map_or_else(|| "without a `type`".to_owned(), shortened)
 }
 
-fn short(text: &str) -> String {
-    text.chars().take(40).collect()
+/// A text of the file, shortened for a message.
+pub(crate) fn shortened(text: &str) -> String {
+    const MOST: usize = 40;
+    let mut characters = text.chars();
+    let shown: String = characters.by_ref().take(MOST).collect();
+    if characters.next().is_some() { format!("{shown}…") } else { shown }
 }
 
 /// The tokens in the order of their indices, which are 0 to their number.
@@ -150,7 +154,7 @@ fn by_index(vocab: BTreeMap<String, u32>, added: &[Added]) -> Result<Vec<String>
         let known = *all.entry(content.clone()).or_insert(*id);
         if known != *id {
             let problem = "has another index in `model.vocab`";
-            return Err(TokenizerProblem::Added { token: short(content), problem });
+            return Err(TokenizerProblem::Added { token: shortened(content), problem });
         }
     }
     let count = all.len();
@@ -161,7 +165,7 @@ fn by_index(vocab: BTreeMap<String, u32>, added: &[Added]) -> Result<Vec<String>
     for (token, index) in all {
         match tokens.get_mut(index as usize) {
             Some(place @ None) => *place = Some(token),
-            _ => return Err(TokenizerProblem::Index { token: short(&token), index, count }),
+            _ => return Err(TokenizerProblem::Index { token: shortened(&token), index, count }),
         }
     }
     // As many tokens as places, each in a place of its own.
@@ -178,7 +182,7 @@ impl AddedLayout {
             () if lstrip || rstrip => "has `lstrip` or `rstrip`; expected `false`",
             () => return Ok(Added { id, content, special }),
         };
-        Err(TokenizerProblem::Added { token: short(&content), problem })
+        Err(TokenizerProblem::Added { token: shortened(&content), problem })
     }
 }
 
@@ -190,7 +194,7 @@ impl Merge {
                 Some((left, right)) => Ok((left.to_owned(), right.to_owned())),
                 None => Err(TokenizerProblem::Layout {
                     key: "model.merges",
-                    found: format!("{:?} at {index}", short(&text)),
+                    found: format!("{:?} at {index}", shortened(&text)),
                     expected: "two tokens with a space between",
                 }),
             },

@@ -1,6 +1,8 @@
-//! Tokens of texts by byte-pair encoding, and files of encoded tokens.
+//! Tokens of texts, by characters, words or byte-pair encoding, and files of encoded tokens.
 //!
 //! - [`Tokenizer`]: a text to tokens and back, as in a `tokenizer.json` of GPT-2's layout.
+//! - [`Vocabulary`]: a listed vocabulary of characters or words.
+//! - [`TextEncoding`]: one of both; [`Continuation`]: a text that grows by their tokens.
 //! - [`Trainer`]: learns a tokenizer from a text.
 //! - [`Detokenizer`]: tokens to text one by one, in whole characters.
 //! - [`TokenFile`], [`TokenWriter`]: a text that was encoded once, on disk.
@@ -25,16 +27,20 @@
 
 mod alphabet;
 mod detokenizer;
+mod encoding;
 mod error;
 mod layout;
 mod pieces;
 mod token_file;
 mod tokenizer;
 mod train;
+mod vocabulary;
 
 pub use detokenizer::Detokenizer;
+pub use encoding::{Continuation, TextEncoding};
 pub use error::{TokenFileError, TokenFileProblem, TokenizerError, TokenizerProblem};
 pub use pieces::cut;
 pub use token_file::{TextDigests, TokenFile, TokenWriter};
 pub use tokenizer::Tokenizer;
 pub use train::{Trained, Trainer};
+pub use vocabulary::{Level, Vocabulary};

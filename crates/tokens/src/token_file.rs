@@ -12,7 +12,7 @@ use oomph_core::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::{TokenFileError, TokenFileProblem};
+use crate::{TokenFileError, TokenFileProblem, Tokenizer};
 
 /// The first bytes of a file of tokens.
 const MAGIC: [u8; 8] = *b"oomphtok";
@@ -118,6 +118,22 @@ impl TokenFile {
         open().map_err(|problem| TokenFileError { path: path.to_owned(), problem })
     }
 
+    /// Opens the file if it is there and was made from these; `None` where a new one is due.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_of(path: &Path, digests: TextDigests) -> Result<Option<Self>, TokenFileError> {
+        match Self::open(path) {
+            Ok(file) => Ok(Some(file).filter(|file| file.digests() == digests)),
+            Err(TokenFileError { problem: TokenFileProblem::Read(error), .. })
+                if error.kind() == io::ErrorKind::NotFound =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Checks the bytes of a file: what the fuzzer feeds.
     ///
     /// # Errors
@@ -165,6 +181,25 @@ impl TokenFile {
     }
 }
 
+impl TokenFile {
+    /// The UTF-8 bytes of the text of a range of tokens. The token between documents is no text.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn text_bytes(&self, range: Range<u64>, tokenizer: &Tokenizer) -> io::Result<u64> {
+        const PIECE: u64 = 1 << 20;
+        let (mut bytes, mut from) = (0, range.start);
+        while from < range.end {
+            let to = range.end.min(from + PIECE);
+            let tokens = self.read(from..to)?.into_iter();
+            let tokens = tokens.filter(|token| Some(*token) != tokenizer.end_of_document());
+            bytes += tokens.map(|token| tokenizer.bytes(token).map_or(0, <[u8]>::len) as u64).sum::<u64>();
+            from = to;
+        }
+        Ok(bytes)
+    }
+}
+
 /// The header of a file of `found` bytes.
 fn parse(mut file: impl Read, found: u64) -> Result<Header, TokenFileProblem> {
     let mut bytes = [0; HEADER];
@@ -183,9 +218,16 @@ fn parse(mut file: impl Read, found: u64) -> Result<Header, TokenFileProblem> {
 }
 
 /// Writes a file of tokens beside its final name; under that it is complete or absent.
+///
+/// Between two documents is the tokenizer's own token, or else the end of a line.
 #[derive(Debug)]
 pub struct TokenWriter {
     path: PathBuf,
+    tokenizer: Tokenizer,
+    /// Whether the text so far ends a line; `None` before the first document.
+    ends_line: Option<bool>,
+    /// Whether a document has begun.
+    is_open: bool,
     /// The name until the file is complete.
     beside: PathBuf,
     file: Option<BufWriter<File>>,
@@ -193,13 +235,14 @@ pub struct TokenWriter {
 }
 
 impl TokenWriter {
-    /// Begins a file for a vocabulary of `vocabulary` tokens. Its folder is made.
+    /// Begins a file for the tokens of a text whose files have this SHA-256. Its folder is made.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn create(path: &Path, vocabulary: usize, digests: TextDigests) -> Result<Self, TokenFileError> {
+    pub fn create(path: &Path, tokenizer: &Tokenizer, text: [u8; 32]) -> Result<Self, TokenFileError> {
         let beside = unfinished(path);
-        let width = if vocabulary <= 1 << 16 { 2 } else { 4 };
+        let digests = TextDigests { text, tokenizer: tokenizer.digest() };
+        let width = if tokenizer.size() <= 1 << 16 { 2 } else { 4 };
         let create = || {
             fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
             let mut file = BufWriter::new(create_fresh(&beside)?);
@@ -211,14 +254,30 @@ impl TokenWriter {
             problem: TokenFileProblem::Write(error),
         })?;
         let header = Header { width, tokens: 0, documents: 0, digests };
-        Ok(Self { path: path.to_owned(), beside, file: Some(file), header })
+        let (path, tokenizer) = (path.to_owned(), tokenizer.clone());
+        Ok(Self { path, tokenizer, ends_line: None, is_open: false, beside, file: Some(file), header })
     }
 
-    /// Adds tokens.
+    /// Adds a piece of a document.
     ///
     /// # Errors
     /// The disk is full, or the system refuses.
-    pub fn add(&mut self, tokens: &[u32]) -> Result<(), TokenFileError> {
+    pub fn add_text(&mut self, text: &str) -> Result<(), TokenFileError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        if !self.is_open {
+            match (self.ends_line, self.tokenizer.end_of_document()) {
+                (Some(_), Some(token)) => self.add(&[token])?,
+                (Some(false), None) => self.add(&self.tokenizer.encode("\n"))?,
+                (Some(true), None) | (None, _) => {}
+            }
+        }
+        (self.is_open, self.ends_line) = (true, Some(text.ends_with('\n')));
+        self.add(&self.tokenizer.encode(text))
+    }
+
+    fn add(&mut self, tokens: &[u32]) -> Result<(), TokenFileError> {
         let width = self.header.width;
         let write = |file: &mut BufWriter<File>| match width {
             // The vocabulary has at most 65,536 tokens.
@@ -230,15 +289,16 @@ impl TokenWriter {
         Ok(())
     }
 
-    /// Counts one more document.
+    /// Ends the document. One without a text does not count.
     pub fn end_document(&mut self) {
-        self.header.documents += 1;
+        self.header.documents += u64::from(self.is_open);
+        self.is_open = false;
     }
 
     /// Writes the header, flushes the file to the disk and gives it its name, in the place of an earlier one.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// As [`add_text`](Self::add_text).
     pub fn finish(mut self) -> Result<TokenFile, TokenFileError> {
         let header = self.header.encode();
         let finish = |file: Option<BufWriter<File>>| -> io::Result<()> {
@@ -272,27 +332,35 @@ impl Drop for TokenWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Trainer;
 
-    const DIGESTS: TextDigests = TextDigests { text: [1; 32], tokenizer: [2; 32] };
+    const TEXT: [u8; 32] = [1; 32];
 
-    fn written(path: &Path, vocabulary: usize, tokens: &[u32]) -> TokenFile {
-        let mut writer = TokenWriter::create(path, vocabulary, DIGESTS).expect("a folder");
+    fn bytes() -> Tokenizer {
+        Trainer::new().train(257).tokenizer
+    }
+
+    fn written(path: &Path, tokens: &[u32]) -> TokenFile {
+        let mut writer = TokenWriter::create(path, &bytes(), TEXT).expect("a folder");
+        // As for a large vocabulary, where a token needs it.
+        writer.header.width = if tokens.iter().any(|token| *token > 0xffff) { 4 } else { 2 };
         for piece in tokens.chunks(3) {
             writer.add(piece).expect("space");
         }
-        writer.end_document();
         writer.finish().expect("space")
     }
 
     #[test]
     fn tokens_come_back_in_two_or_four_bytes() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        for (vocabulary, width, tokens) in
-            [(65_536, 2, [0, 7, 65_535, 1]), (65_537, 4, [0, 65_536, 3, 16_777_215])]
-        {
+        for (width, tokens) in [(2, [0, 7, 65_535, 1]), (4, [0, 65_536, 3, 16_777_215])] {
             let path = folder.path().join("deep/tokens.bin");
-            let file = written(&path, vocabulary, &tokens);
-            assert_eq!((file.tokens(), file.documents(), file.digests()), (4, 1, DIGESTS));
+            let file = written(&path, &tokens);
+            let digests = TextDigests { text: TEXT, tokenizer: bytes().digest() };
+            assert_eq!((file.tokens(), file.documents(), file.digests()), (4, 0, digests));
+            assert!(TokenFile::open_of(&path, digests).expect("whole").is_some());
+            let other = TextDigests { text: [2; 32], ..digests };
+            assert!(TokenFile::open_of(&path, other).expect("whole").is_none());
             assert_eq!(file.read(0..4).expect("whole"), tokens);
             assert_eq!(file.read(1..3).expect("a part"), tokens[1..3]);
             assert!(file.read(3..5).is_err());
@@ -302,10 +370,27 @@ mod tests {
     }
 
     #[test]
+    fn documents_are_divided_and_their_bytes_counted() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let tokenizer = bytes();
+        let mut writer =
+            TokenWriter::create(&folder.path().join("x.bin"), &tokenizer, TEXT).expect("a folder");
+        for document in ["to", "", "한\n", "be"] {
+            writer.add_text(document).expect("space");
+            writer.end_document();
+        }
+        let file = writer.finish().expect("space");
+        let tokens = file.read(0..file.tokens()).expect("whole");
+        assert_eq!(tokenizer.decode(&tokens), "to<|endoftext|>한\n<|endoftext|>be");
+        let bytes = file.text_bytes(0..file.tokens(), &tokenizer).expect("whole");
+        assert_eq!((file.documents(), bytes), (3, 8));
+    }
+
+    #[test]
     fn a_file_that_is_not_finished_leaves_nothing() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("tokens.bin");
-        drop(TokenWriter::create(&path, 300, DIGESTS).expect("a folder"));
+        drop(TokenWriter::create(&path, &bytes(), TEXT).expect("a folder"));
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }
 
@@ -313,7 +398,7 @@ mod tests {
     fn damaged_files_are_refused_with_the_reason() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("tokens.bin");
-        written(&path, 300, &[1, 2, 3]);
+        written(&path, &[1, 2, 3]);
         let whole = fs::read(&path).expect("a file");
         let refused = |bytes: &[u8], reason: &str| {
             fs::write(&path, bytes).expect("written");
@@ -331,7 +416,8 @@ mod tests {
         changed[8] = 9;
         refused(&changed, "has the format version 9; expected 1");
         // A header that announces more than there can be.
-        let huge = Header { width: 4, tokens: u64::MAX, documents: 0, digests: DIGESTS }.encode();
+        let digests = TextDigests { text: TEXT, tokenizer: TEXT };
+        let huge = Header { width: 4, tokens: u64::MAX, documents: 0, digests }.encode();
         refused(&huge, "its header announces");
     }
 
@@ -339,7 +425,7 @@ mod tests {
     fn a_file_that_shrinks_while_it_is_open_gives_an_error() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("tokens.bin");
-        let file = written(&path, 300, &[1, 2, 3]);
+        let file = written(&path, &[1, 2, 3]);
         File::options().write(true).open(&path).expect("a file").set_len(130).expect("cut");
         assert_eq!(file.read(0..1).expect("still there"), [1]);
         assert!(file.read(0..3).is_err());

@@ -13,7 +13,7 @@ use crate::{
     Detokenizer, TokenizerError, TokenizerProblem,
     alphabet::{bytes_of_characters, characters},
     error::{MOST_BYTES, MOST_TOKENS},
-    layout::{Added, Layout, Parts},
+    layout::{Added, Layout, Parts, shortened},
     pieces::pieces,
 };
 
@@ -222,14 +222,6 @@ fn digest(parts: &Parts) -> [u8; 32] {
     parts.added.iter().for_each(|added| add(&added.content));
     digest.update([u8::from(parts.ignore_merges)]);
     digest.finalize().into()
-}
-
-/// A token of a file, shortened for a message.
-fn shortened(token: &str) -> String {
-    const MOST: usize = 40;
-    let mut characters = token.chars();
-    let shown: String = characters.by_ref().take(MOST).collect();
-    if characters.next().is_some() { format!("{shown}…") } else { shown }
 }
 
 /// As a `tokenizer.json`.

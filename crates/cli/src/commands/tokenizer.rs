@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use oomph_core::Bytes;
-use oomph_data::train_tokenizer;
+use oomph_data::tokens::train_tokenizer;
 use serde::Serialize;
 
 use crate::{

@@ -6,7 +6,7 @@ use std::{
 
 use oomph_core::Bytes;
 
-use super::documents::{Part, TextKind, visit};
+use super::documents::{TextKind, TextPart, visit};
 use crate::{
     DataError, Flaw, FormatProblem,
     input::{Input, read_file},
@@ -60,7 +60,7 @@ pub(crate) fn read(files: &[PathBuf], reading: &Reading) -> Result<String, DataE
             TextKind::Plain => add(&read_file(file, reading.max_file_bytes, decode)?),
             // A document of JSON lines is one part.
             TextKind::JsonLines => visit(file, reading, &mut |part| {
-                if let Part::Text(document) = part {
+                if let TextPart::Text(document) = part {
                     add(document);
                 }
                 ControlFlow::Continue(())

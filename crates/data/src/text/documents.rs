@@ -24,7 +24,7 @@ const LONGEST_LINE: usize = 64 << 20;
 
 /// What comes next in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part<'a> {
+pub(crate) enum TextPart<'a> {
     /// A piece of a document, cut where tokens may be cut.
     Text(&'a str),
     /// The end of a document.
@@ -32,7 +32,7 @@ pub(crate) enum Part<'a> {
 }
 
 /// Receives the parts of a file, in order, and says whether it wants more.
-pub(crate) type Visitor<'a> = dyn FnMut(Part<'_>) -> ControlFlow<()> + 'a;
+pub(crate) type Visitor<'a> = dyn FnMut(TextPart<'_>) -> ControlFlow<()> + 'a;
 
 /// How documents are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,13 +79,13 @@ pub(crate) fn plain(mut input: Input<'_>, each: &mut Visitor<'_>) -> Result<(), 
             _ if is_end || text.len() >= LONGEST_PIECE => text.len(),
             end => end.unwrap_or(0),
         };
-        if end > 0 && each(Part::Text(&text[..end])).is_break() {
+        if end > 0 && each(TextPart::Text(&text[..end])).is_break() {
             return Ok(());
         }
         waiting.drain(..end);
         start += end;
         if is_end {
-            let _ = each(Part::End);
+            let _ = each(TextPart::End);
             return Ok(());
         }
     }
@@ -109,7 +109,7 @@ pub(crate) fn json_lines(mut input: Input<'_>, key: &str, each: &mut Visitor<'_>
             let json = waiting[done..end].trim_ascii();
             if !json.is_empty() {
                 let text = document(json, key, line).map_err(|problem| Flaw::new(start + done, problem))?;
-                if each(Part::Text(&text)).is_break() || each(Part::End).is_break() {
+                if each(TextPart::Text(&text)).is_break() || each(TextPart::End).is_break() {
                     return Ok(());
                 }
             }
@@ -158,11 +158,11 @@ mod tests {
         let (mut documents, mut open) = (Vec::new(), (String::new(), 0));
         visit(&mut |part| {
             match part {
-                Part::Text(text) => {
+                TextPart::Text(text) => {
                     open.0.push_str(text);
                     open.1 += 1;
                 }
-                Part::End => documents.push(std::mem::take(&mut open)),
+                TextPart::End => documents.push(std::mem::take(&mut open)),
             }
             ControlFlow::Continue(())
         })?;

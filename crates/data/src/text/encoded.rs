@@ -27,7 +27,11 @@ impl TextSettings {
         // What does not fit into the address space does not fit on a disk.
         let count = usize::try_from(tokens.tokens()).unwrap_or(usize::MAX);
         let in_train = self.in_train(count, path, files)? as u64;
-        let bytes_per_token = bytes_per_token(&tokenizer, &tokens, in_train)?;
+        let held_out = in_train..tokens.tokens();
+        let bytes = tokens.text_bytes(held_out.clone(), &tokenizer);
+        let bytes = bytes.map_err(|source| DataError::Io { path: tokens.path().to_owned(), source })?;
+        let bytes_per_token =
+            (!held_out.is_empty()).then(|| bytes as f64 / (held_out.end - held_out.start) as f64);
         Ok(EncodedText {
             spec: self.spec(size),
             tokenizer,
@@ -38,27 +42,6 @@ impl TextSettings {
             bytes_per_token,
         })
     }
-}
-
-/// UTF-8 bytes of the held-out text for each of its tokens; `None` without one. The token between documents is no text.
-fn bytes_per_token(
-    tokenizer: &Tokenizer,
-    tokens: &TokenFile,
-    in_train: u64,
-) -> Result<Option<f64>, DataError> {
-    const PIECE: u64 = 1 << 20;
-    let all = tokens.tokens();
-    let (mut bytes, mut from) = (0u64, in_train);
-    while from < all {
-        let to = all.min(from + PIECE);
-        let piece = tokens.read(from..to);
-        let piece = piece.map_err(|source| DataError::Io { path: tokens.path().to_owned(), source })?;
-        let is_text = |token: &u32| Some(*token) != tokenizer.end_of_document();
-        let of_token = |token: u32| tokenizer.bytes(token).map_or(0, <[u8]>::len) as u64;
-        bytes += piece.into_iter().filter(is_text).map(of_token).sum::<u64>();
-        from = to;
-    }
-    Ok((all > in_train).then(|| bytes as f64 / (all - in_train) as f64))
 }
 
 /// Tokens in two parts, cut into samples of equal length, that are read as they are asked for.

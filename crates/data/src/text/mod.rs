@@ -1,13 +1,11 @@
 pub(crate) mod corpus;
 pub(crate) mod documents;
 mod encoded;
-mod encoding;
 mod packed;
 mod prompt;
 mod settings;
 mod tokenizer_file;
 mod train;
-mod vocabulary;
 pub(crate) mod vocabulary_file;
 
 use std::{
@@ -16,15 +14,10 @@ use std::{
 };
 
 use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec, grouped};
+use oomph_tokens::{Level, Vocabulary};
 
 use self::settings::{TextSettings, TokenKind};
-pub use self::{
-    encoding::{Continuation, TextEncoding},
-    prompt::Prompt,
-    settings::text,
-    train::train_tokenizer,
-    vocabulary::{Level, Vocabulary, VocabularyProblem},
-};
+pub use self::{prompt::Prompt, settings::text, train::train_tokenizer, vocabulary_file::VocabularyProblem};
 use crate::{
     DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     declared::{Declared, MANY},

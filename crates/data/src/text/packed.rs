@@ -8,14 +8,14 @@ use std::{
 };
 
 use oomph_core::open_file;
-use oomph_tokens::{TextDigests, TokenFile, TokenFileError, TokenFileProblem, TokenWriter, Tokenizer};
+use oomph_tokens::{TextDigests, TokenFile, TokenWriter, Tokenizer};
 use sha2::{Digest, Sha256};
 
 use super::{
     corpus::Reading,
-    documents::{Part, visit},
+    documents::{TextPart, visit},
 };
-use crate::{DataError, OpenContext};
+use crate::{DataError, OpenContext, OpenEvent};
 
 /// The tokens of a text. The file of an earlier run serves if it is of this text and this tokenizer; else the text is encoded,
 /// and the file replaced.
@@ -31,16 +31,14 @@ pub(super) fn tokens(
 ) -> Result<TokenFile, DataError> {
     let digests = TextDigests { text: digest(files, reading)?, tokenizer: tokenizer.digest() };
     let packed = context.cache_dir.join(format!("tokens-{}.bin", name(path, tokenizer)));
-    match TokenFile::open(&packed) {
-        Ok(file) if file.digests() == digests => return Ok(file),
-        Err(error) if !is_absent(&error) => return Err(error.into()),
-        Ok(_) | Err(_) => {}
+    if let Some(file) = TokenFile::open_of(&packed, digests)? {
+        return Ok(file);
     }
-    encode(tokenizer, files, reading, TokenWriter::create(&packed, tokenizer.size(), digests)?)
-}
-
-fn is_absent(error: &TokenFileError) -> bool {
-    matches!(&error.problem, TokenFileProblem::Read(error) if error.kind() == io::ErrorKind::NotFound)
+    let metadata = files.iter().filter_map(|file| fs::metadata(file).ok());
+    context.tell(&OpenEvent::Encoding { text: path, bytes: metadata.map(|it| it.len()).sum() });
+    let file = encode(files, reading, TokenWriter::create(&packed, tokenizer, digests.text)?)?;
+    context.tell(&OpenEvent::Encoded { tokens: file.tokens(), path: &packed });
+    Ok(file)
 }
 
 /// A name for each pair of text and tokenizer, so that a text that changes replaces its own file.
@@ -77,37 +75,15 @@ fn digest(files: &[PathBuf], reading: &Reading) -> Result<[u8; 32], DataError> {
     Ok(digest.finalize().into())
 }
 
-/// Encodes the documents of the files. Between two is the tokenizer's own token, or else the end of a line.
-fn encode(
-    tokenizer: &Tokenizer,
-    files: &[PathBuf],
-    reading: &Reading,
-    mut writer: TokenWriter,
-) -> Result<TokenFile, DataError> {
-    // Whether the text so far ends a line; `None` before the first document.
-    let mut ends_line: Option<bool> = None;
-    let mut is_open = false;
+/// Encodes the documents of the files.
+fn encode(files: &[PathBuf], reading: &Reading, mut writer: TokenWriter) -> Result<TokenFile, DataError> {
     let mut failed = None;
     for file in files {
         visit(file, reading, &mut |part| {
-            let added = match part {
-                Part::Text("") => Ok(()),
-                Part::Text(text) => {
-                    let before = ends_line.filter(|_| !is_open);
-                    is_open = true;
-                    ends_line = Some(text.ends_with('\n'));
-                    separate(tokenizer, before, &mut writer)
-                        .and_then(|()| writer.add(&tokenizer.encode(text)))
-                }
-                Part::End => {
-                    if is_open {
-                        writer.end_document();
-                    }
-                    is_open = false;
-                    Ok(())
-                }
-            };
-            failed = added.err();
+            match part {
+                TextPart::Text(text) => failed = writer.add_text(text).err(),
+                TextPart::End => writer.end_document(),
+            }
             if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         if let Some(error) = failed.take() {
@@ -117,19 +93,6 @@ fn encode(
     Ok(writer.finish()?)
 }
 
-/// Ends the document before a new one; `ends_line` is `None` before the first.
-fn separate(
-    tokenizer: &Tokenizer,
-    ends_line: Option<bool>,
-    writer: &mut TokenWriter,
-) -> Result<(), TokenFileError> {
-    match (ends_line, tokenizer.end_of_document()) {
-        (Some(_), Some(token)) => writer.add(&[token]),
-        (Some(false), None) => writer.add(&tokenizer.encode("\n")),
-        (Some(true), None) | (None, _) => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use oomph_core::Bytes;
@@ -137,12 +100,12 @@ mod tests {
 
     use super::*;
 
-    struct Place {
+    struct Cached {
         folder: tempfile::TempDir,
         tokenizer: Tokenizer,
     }
 
-    impl Place {
+    impl Cached {
         fn new() -> Self {
             let mut trainer = Trainer::new();
             trainer.add(&"to be, or not to be. ".repeat(20));
@@ -173,7 +136,7 @@ mod tests {
 
     #[test]
     fn documents_of_texts_and_json_lines_are_divided_by_a_token() {
-        let place = Place::new();
+        let place = Cached::new();
         let files = [
             place.write("a.txt", "to be\n"),
             place.write("b.jsonl", "{\"text\": \"or not\"}\n{\"text\": \"\"}\n{\"text\": \"한\"}\n"),
@@ -186,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_file_serves_until_text_or_tokenizer_change() {
-        let mut place = Place::new();
+        let mut place = Cached::new();
         let files = [place.write("a.txt", "to be, or not")];
         let path = place.tokens(&files).expect("encoded").path().to_owned();
         let made = || fs::metadata(&path).and_then(|it| it.modified()).expect("a file");
@@ -206,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_damaged_file_is_refused_and_a_failed_one_leaves_nothing() {
-        let place = Place::new();
+        let place = Cached::new();
         let files = [place.write("a.txt", "to be, or not")];
         let path = place.tokens(&files).expect("encoded").path().to_owned();
         let bytes = fs::read(&path).expect("a file");

@@ -2,8 +2,9 @@ use std::path::PathBuf;
 
 use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
+use oomph_tokens::Level;
 
-use super::{Level, TEXT_KEY, corpus::Reading};
+use super::{TEXT_KEY, corpus::Reading};
 use crate::{
     OpenSource,
     download::Remote,

@@ -5,7 +5,7 @@ use oomph_tokens::{Trained, Trainer};
 
 use super::{
     corpus::{Reading, files},
-    documents::{Part, visit},
+    documents::{TextPart, visit},
 };
 use crate::DataError;
 
@@ -28,7 +28,7 @@ pub fn train_tokenizer(
     let mut trainer = Trainer::new();
     for file in &files {
         visit(file, &reading, &mut |part| {
-            if let Part::Text(text) = part {
+            if let TextPart::Text(text) = part {
                 trainer.add(text);
             }
             ControlFlow::Continue(())

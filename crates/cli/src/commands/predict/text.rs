@@ -3,7 +3,10 @@
 use std::{path::Path, sync::Arc, time::Instant};
 
 use oomph_core::{Bytes, printable_lines};
-use oomph_data::{Continuation, Prompt, TextEncoding};
+use oomph_data::{
+    Prompt,
+    tokens::{Continuation, TextEncoding},
+};
 use oomph_trainer::{
     Registry, open_on,
     predict::{Sampling, continue_text},

@@ -12,7 +12,7 @@ use oomph_data::{
     Level, Vocabulary,
     download::Unpack,
     parsers as data,
-    tokens::{TextDigests, TokenFile, TokenWriter, Tokenizer, Trainer},
+    tokens::{TokenFile, TokenWriter, Tokenizer, Trainer},
 };
 use tar::{Builder, Header};
 
@@ -178,9 +178,10 @@ fn byte_pairs() -> Vec<u8> {
 fn token_file() -> Vec<u8> {
     FOLDER.with(|folder| {
         let path = folder.path().join("tokens.bin");
-        let digests = TextDigests { text: [1; 32], tokenizer: [2; 32] };
-        let mut writer = TokenWriter::create(&path, 300, digests).expect("a file in a temporary folder");
-        writer.add(&[1, 2, 3, 299]).expect("a file in a temporary folder");
+        let tokenizer = Trainer::new().train(257).tokenizer;
+        let mut writer =
+            TokenWriter::create(&path, &tokenizer, [1; 32]).expect("a file in a temporary folder");
+        writer.add_text("to be").expect("a file in a temporary folder");
         writer.finish().expect("a file in a temporary folder");
         fs::read(&path).expect("a file in a temporary folder")
     })

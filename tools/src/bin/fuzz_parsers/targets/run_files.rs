@@ -1,7 +1,7 @@
 //! Files of runs: checkpoints, the log, the record of the machine.
 
 use oomph_calibration::parsers::calibration;
-use oomph_data::{Continuation, SourceRecord};
+use oomph_data::{SourceRecord, tokens::Continuation};
 use oomph_runs::parsers as runs;
 
 use super::{KIB, Target};

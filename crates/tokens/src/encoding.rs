@@ -1,6 +1,4 @@
-use oomph_tokens::{Detokenizer, Tokenizer};
-
-use super::Vocabulary;
+use crate::{Detokenizer, Tokenizer, Vocabulary};
 
 /// How a model's text becomes tokens, and tokens text.
 #[derive(Clone, Debug)]
@@ -30,7 +28,7 @@ impl TextEncoding {
     }
 
     /// The token that stands for unknown ones, if there is one.
-    pub(super) fn unknown(&self) -> Option<i32> {
+    pub fn unknown(&self) -> Option<i32> {
         match self {
             Self::Listed(vocabulary) => {
                 let index = vocabulary.tokens().iter().position(|token| token == Vocabulary::UNKNOWN)?;
@@ -41,7 +39,7 @@ impl TextEncoding {
     }
 
     /// The token that ends a document, if there is one.
-    pub(super) fn end_of_document(&self) -> Option<i32> {
+    pub fn end_of_document(&self) -> Option<i32> {
         match self {
             Self::Listed(_) => None,
             Self::BytePairs(tokenizer) => tokenizer.end_of_document().map(u32::cast_signed),
@@ -52,7 +50,7 @@ impl TextEncoding {
 /// A text that grows token by token.
 ///
 /// ```
-/// use oomph_data::{Continuation, Level, TextEncoding, Vocabulary};
+/// use oomph_tokens::{Continuation, Level, TextEncoding, Vocabulary};
 ///
 /// let encoding = TextEncoding::Listed(Vocabulary::of(Level::Word, ["to", "be"], 1, 100));
 /// let mut text = Continuation::of(&encoding, "to");
