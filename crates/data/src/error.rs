@@ -216,7 +216,7 @@ pub enum DataError {
     },
     /// A file that is no usable tokenizer.
     #[error(transparent)]
-    Tokenizer(#[from] TokenizerError),
+    Tokenizer(#[from] Box<TokenizerError>),
     /// A record of a model without a usable tokenizer.
     #[error("cannot read a tokenizer from `{}`: {problem}", path.display())]
     RecordedTokenizer {

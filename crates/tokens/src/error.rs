@@ -1,10 +1,5 @@
 use std::{io, path::PathBuf};
 
-use oomph_core::Bytes;
-
-/// The largest `tokenizer.json`: several times that of the largest vocabularies in use.
-pub(crate) const MOST_BYTES: u64 = 256 << 20;
-
 /// The most tokens of a vocabulary.
 pub(crate) const MOST_TOKENS: usize = 1 << 24;
 
@@ -21,15 +16,6 @@ pub struct TokenizerError {
 /// Why a tokenizer cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenizerProblem {
-    /// The system cannot read it.
-    #[error("the file cannot be read: {0}")]
-    Io(#[from] io::Error),
-    /// It is larger than any tokenizer.
-    #[error("the file has {found}; expected at most {}", Bytes::new(MOST_BYTES))]
-    TooLarge {
-        /// Its size.
-        found: Bytes,
-    },
     /// It is no JSON, or JSON of another content.
     #[error("the JSON is not a `tokenizer.json`: {0}")]
     Json(#[from] serde_json::Error),
@@ -97,13 +83,8 @@ pub enum TokenizerProblem {
 impl TokenizerError {
     /// The way out.
     pub fn hint(&self) -> &'static str {
-        match self.problem {
-            TokenizerProblem::Io(_) => "name the file with `--set data.tokenizer=…`",
-            _ => {
-                "`oomph tokenizer TEXT --vocabulary 4096` makes such a file from a text; byte-level BPE of other \
-                 programs is read in GPT-2's layout"
-            }
-        }
+        "`oomph tokenizer TEXT --vocabulary 4096` makes such a file from a text; byte-level BPE of other programs is read \
+         in GPT-2's layout"
     }
 }
 

@@ -1,6 +1,6 @@
-use std::{collections::HashMap, fmt, io::Read, path::Path, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
-use oomph_core::{Bytes, open_file, threads};
+use oomph_core::threads;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use sha2::{Digest, Sha256};
 use tokenizers::{
@@ -10,9 +10,9 @@ use tokenizers::{
 };
 
 use crate::{
-    Detokenizer, TokenizerError, TokenizerProblem,
+    Detokenizer, TokenizerProblem,
     alphabet::{bytes_of_characters, characters},
-    error::{MOST_BYTES, MOST_TOKENS},
+    error::MOST_TOKENS,
     layout::{Added, Layout, Parts, shortened},
     pieces::pieces,
 };
@@ -41,24 +41,6 @@ struct Inner {
 impl Tokenizer {
     /// The token between documents, in vocabularies that have one.
     pub const END_OF_DOCUMENT: &str = "<|endoftext|>";
-
-    /// Reads a `tokenizer.json`.
-    ///
-    /// # Errors
-    /// A file that cannot be read, or has another layout than GPT-2's.
-    pub fn read(path: &Path) -> Result<Self, TokenizerError> {
-        let read = || {
-            let file = open_file(path)?;
-            let found = file.metadata()?.len();
-            if found > MOST_BYTES {
-                return Err(TokenizerProblem::TooLarge { found: Bytes::new(found) });
-            }
-            let mut json = Vec::new();
-            file.take(MOST_BYTES).read_to_end(&mut json)?;
-            Self::parse(&json)
-        };
-        read().map_err(|problem| TokenizerError { path: path.to_owned(), problem })
-    }
 
     /// The tokenizer in the bytes of a `tokenizer.json`.
     ///

@@ -53,5 +53,5 @@ fn read(path: &Path) -> Result<Tokenizer, DataError> {
 }
 
 fn refuse(path: &Path, problem: TokenizerProblem) -> DataError {
-    TokenizerError { path: path.to_owned(), problem }.into()
+    Box::new(TokenizerError { path: path.to_owned(), problem }).into()
 }
