@@ -79,7 +79,9 @@ fn source(bytes: &[u8]) -> bool {
     let Ok(record) = serde_json::from_slice::<SourceRecord>(bytes) else { return false };
     if let Some(encoding) = record.text_encoding() {
         let mut text = Continuation::of(&encoding, "to be\n");
-        encoding.encode("to be\n").into_iter().for_each(|token| drop(text.push(token).len()));
+        for token in encoding.encode("to be\n") {
+            let _ = text.push(token);
+        }
     }
     let _ = (record.other_data(&record), record.trained_statistics().is_some());
     true
