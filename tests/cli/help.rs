@@ -14,6 +14,7 @@ fn every_command_explains_itself() {
         "config",
         "data",
         "init",
+        "tokenizer",
         "devices",
         "doctor",
         "verify-gpu",

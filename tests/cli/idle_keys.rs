@@ -17,6 +17,7 @@ const fn idle(key: &'static str, value: &'static str, beside: &'static [&'static
 
 const IDX: &str = "idx.toml";
 const CSV: &str = "csv.toml";
+const TEXT: &str = "text.toml";
 
 const ROWS: &[&str] = &["data.layout=rows"];
 const ADAM: &[&str] = &["optimizer.name=adam"];
@@ -258,6 +259,18 @@ fn the_data_decides_whether_a_key_has_an_effect() {
                hidden = 4\n[train]\nbatch = 4\n[run]\ndirectory = 'run'\n";
     folder.write(IDX, idx);
     check(&folder, IDX, &idle("data.channel_order", "first", &[]));
+
+    let text = "[data]\nsource = 'text'\npath = 'x.txt'\nlevel = 'bpe'\n[model]\nname = 'lstm-lm'\n";
+    folder.write(TEXT, text);
+    for (key, value, beside) in [
+        ("tokenizer", "x.json", "data.level=word"),
+        ("vocabulary_file", "x.json", "data.level=bpe"),
+        ("min_count", "2", "data.level=bpe"),
+    ] {
+        let set = format!("data.{key}={value}");
+        let shown = folder.oomph(&["config", "--config", TEXT, "--set", &set, "--set", beside]).success();
+        assert!(shown.stdout.contains(&format!("# {key} has no effect: ")), "{shown}");
+    }
 
     let gpu =
         ["config", "--config", "tiny.toml", "--set", "device.devices=cuda:0", "--set", "memory.record=5"];

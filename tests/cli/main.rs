@@ -42,6 +42,7 @@ mod support;
 mod tensorboard;
 mod terminal;
 mod text;
+mod tokenizer;
 mod train;
 mod tune;
 mod verify_gpu;

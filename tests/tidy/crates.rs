@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 33] = [
+const IMPORTS: [(&str, &[&str]); 35] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("protobuf", &[]),
@@ -15,7 +15,9 @@ const IMPORTS: [(&str, &[&str]); 33] = [
     ("parallel", &["core"]),
     ("transform", &["core", "config"]),
     ("download", &["core"]),
-    ("data", &["core", "config", "download", "transform"]),
+    ("tokens", &["core"]),
+    ("data", &["core", "config", "download", "transform", "tokens"]),
+    ("preview", &["core", "data"]),
     ("kernels", &["core", "gpu_kernels"]),
     ("model", &["core", "config", "onnx", "kernels"]),
     ("timeline", &["core"]),
@@ -71,7 +73,10 @@ const IMPORTS: [(&str, &[&str]); 33] = [
     ),
     ("proposal", &["core", "config", "data", "memory", "engine", "advice", "trainer"]),
     ("arguments", &["config", "runs"]),
-    ("terminal", &["core", "config", "data", "memory", "runs", "search", "study", "trainer", "tuner"]),
+    (
+        "terminal",
+        &["core", "config", "data", "preview", "memory", "runs", "search", "study", "trainer", "tuner"],
+    ),
     ("monitor", &["core", "memory", "terminal"]),
     (
         "command",
@@ -80,6 +85,7 @@ const IMPORTS: [(&str, &[&str]); 33] = [
             "config",
             "parallel",
             "data",
+            "preview",
             "model",
             "timeline",
             "memory",
@@ -102,6 +108,7 @@ const IMPORTS: [(&str, &[&str]); 33] = [
             "config",
             "parallel",
             "data",
+            "preview",
             "model",
             "timeline",
             "memory",
@@ -127,7 +134,7 @@ const IMPORTS: [(&str, &[&str]); 33] = [
     ),
 ];
 /// The crates that do not depend on Burn.
-const WITHOUT_BURN: [&str; 15] = [
+const WITHOUT_BURN: [&str; 17] = [
     "core",
     "protobuf",
     "onnx",
@@ -138,7 +145,9 @@ const WITHOUT_BURN: [&str; 15] = [
     "parallel",
     "transform",
     "download",
+    "tokens",
     "data",
+    "preview",
     "timeline",
     "tune_page",
     "memory",

@@ -15,6 +15,7 @@ pub(crate) const CONFIGS: &[Embedded] = &embedded![
     "lstm.toml",
     "lstm-lm.toml",
     "gpt-shakespeare.toml",
+    "gpt-bpe.toml",
     "vit-photos.toml",
     "mnist.toml",
     "resnet-folder.toml",

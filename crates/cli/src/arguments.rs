@@ -8,7 +8,8 @@ use crate::commands::{
     evaluate::EvaluateArguments, export::ExportArguments, find_batch::FindBatchArguments,
     find_lr::FindLrArguments, init::InitArguments, monitor::MonitorArguments, plan::PlanArguments,
     predict::PredictArguments, profile::ProfileArguments, runs::RunsArguments, summary::SummaryArguments,
-    train::TrainArguments, tune::TuneArguments, verify_gpu::VerifyGpuArguments,
+    tokenizer::TokenizerArguments, train::TrainArguments, tune::TuneArguments,
+    verify_gpu::VerifyGpuArguments,
 };
 
 /// The command line.
@@ -111,6 +112,8 @@ pub(crate) enum Command {
     Init(InitArguments),
     /// Describe a data source: samples, classes, sizes, unreadable files, duplicates
     Data(DataArguments),
+    /// Learn byte-pair encoding from a text, for language models
+    Tokenizer(TokenizerArguments),
     /// List the devices that oomph can train on
     Devices(DevicesArguments),
     /// Check this machine, its driver and this build for problems
@@ -149,6 +152,7 @@ impl Command {
             Self::Config(arguments) => arguments.json,
             Self::Init(arguments) => arguments.json,
             Self::Data(arguments) => arguments.json,
+            Self::Tokenizer(arguments) => arguments.json,
             Self::Devices(arguments) => arguments.json,
             Self::Doctor(arguments) => arguments.json,
             Self::VerifyGpu(arguments) => arguments.json,

@@ -7,9 +7,10 @@ use oomph_advice::{
 use oomph_arguments::{ArgumentsError, for_shell};
 use oomph_config::ConfigError;
 use oomph_core::{Bytes, InputSpec};
-use oomph_data::{DataError, preview::PreviewError};
+use oomph_data::DataError;
 use oomph_memory::gpu::GpuMemoryError;
 use oomph_model::ModelError;
+use oomph_preview::PreviewError;
 use oomph_proposal::ProposalError;
 use oomph_runs::RunError;
 use oomph_runs::state::StateError;

@@ -1,6 +1,11 @@
-use std::{fmt::Display, io, path::PathBuf};
+use std::{
+    fmt::Display,
+    io,
+    path::{Path, PathBuf},
+};
 
 use oomph_core::{InputSpec, Split, TargetSpec};
+use oomph_tokens::{TokenFileError, TokenizerError};
 
 use crate::{DownloadError, FormatError, FormatProblem, VocabularyProblem, flaw::listed};
 
@@ -167,7 +172,7 @@ pub enum DataError {
         path: PathBuf,
     },
     /// A folder without texts.
-    #[error("`{}` has no `.txt` files", path.display())]
+    #[error("`{}` has no `.txt` or `.jsonl` files", path.display())]
     NoTexts {
         /// The folder.
         path: PathBuf,
@@ -202,6 +207,40 @@ pub enum DataError {
         path: PathBuf,
         /// The first missing token.
         token: String,
+    },
+    /// `data.level` is `bpe`, and its tokenizer is not there.
+    #[error("{}", missing_tokenizer(path.as_deref()))]
+    NoTokenizer {
+        /// The file that `data.tokenizer` names; `None` without the key.
+        path: Option<PathBuf>,
+    },
+    /// A file that is no usable tokenizer.
+    #[error(transparent)]
+    Tokenizer(#[from] Box<TokenizerError>),
+    /// A record of a model without a usable tokenizer.
+    #[error("cannot read a tokenizer from `{}`: {problem}", path.display())]
+    RecordedTokenizer {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        problem: VocabularyProblem,
+    },
+    /// The tokenizer has another number of tokens than the settings declare.
+    #[error("the tokenizer has {found} tokens, and `data.vocabulary` is {declared}")]
+    OtherVocabulary {
+        /// The tokens that it has.
+        found: usize,
+        /// The tokens that the settings declare.
+        declared: usize,
+    },
+    /// The file of encoded tokens cannot be used.
+    #[error(transparent)]
+    TokenFile(#[from] TokenFileError),
+    /// A text without a character.
+    #[error("the text `{}` is empty", path.display())]
+    EmptyText {
+        /// The file or folder.
+        path: PathBuf,
     },
     /// A file or folder that the system cannot read.
     #[error("cannot read `{}`", path.display())]
@@ -278,6 +317,15 @@ pub enum DataError {
     },
 }
 
+fn missing_tokenizer(path: Option<&Path>) -> String {
+    match path {
+        Some(path) => format!("there is no tokenizer `{}` (`data.tokenizer`)", path.display()),
+        None => {
+            "`data.tokenizer` is missing; expected a `tokenizer.json`, since `data.level` is `bpe`".to_owned()
+        }
+    }
+}
+
 const SKIP: &str = "`--set data.on_corrupt=skip` leaves out such samples";
 
 impl DataError {
@@ -291,6 +339,7 @@ impl DataError {
                 | Self::NoLabels { .. }
                 | Self::NoSeries { .. }
                 | Self::NoText { .. }
+                | Self::NoTokenizer { .. }
         )
     }
 
@@ -319,9 +368,11 @@ impl DataError {
                  --set data.download=true`"
             }
             Self::NothingDetected { .. } => {
-                "expected class folders of images, `train` and `test` with class folders, a CSV file, IDX files, CIFAR-10's binary files, or `.txt` files"
+                "expected class folders of images, `train` and `test` with class folders, a CSV file, IDX files, CIFAR-10's binary files, or `.txt` or `.jsonl` files"
             }
-            Self::NoTexts { .. } => "set `data.path` to a text file, or to a folder with `.txt` files",
+            Self::NoTexts { .. } => {
+                "set `data.path` to a text file, or to a folder with `.txt` or `.jsonl` files"
+            }
             Self::Vocabulary { problem: VocabularyProblem::OtherLevel { found, .. }, .. } => {
                 return Some(format!("set `data.level={}`", found.key()));
             }
@@ -329,6 +380,12 @@ impl DataError {
                 "set `data.vocabulary_file` to a file that `oomph export` wrote, the `source.json` of a \
                  checkpoint, or a list of tokens in JSON"
             }
+            Self::NoTokenizer { .. }
+            | Self::RecordedTokenizer { .. }
+            | Self::Tokenizer(_)
+            | Self::TokenFile(_)
+            | Self::OtherVocabulary { .. } => self.tokenizer_hint(),
+            Self::EmptyText { .. } => "name a file or folder with text",
             Self::UnknownToken { .. } => "use a vocabulary with `<unk>`, which takes any text",
             Self::TooShort { .. } => "use a longer text, lower `data.steps`, or change `data.held_out`",
             Self::Sample(_) => SKIP,
@@ -358,6 +415,23 @@ impl DataError {
     }
 }
 
+impl DataError {
+    /// The way out where a tokenizer or its tokens are wrong.
+    fn tokenizer_hint(&self) -> &'static str {
+        match self {
+            Self::Tokenizer(error) => error.hint(),
+            Self::TokenFile(error) => error.hint(),
+            Self::OtherVocabulary { .. } => {
+                "correct `data.vocabulary`, or leave it out: with `data.level=bpe` it is for plans without the tokenizer"
+            }
+            _ => {
+                "`oomph tokenizer TEXT --vocabulary 4096` makes one from a text; name it with \
+                 `--set data.tokenizer=tokenizer.json`"
+            }
+        }
+    }
+}
+
 fn format_hint(problem: &FormatProblem) -> Option<String> {
     Some(match problem {
         FormatProblem::Label { .. } => SKIP,
@@ -366,6 +440,7 @@ fn format_hint(problem: &FormatProblem) -> Option<String> {
             "choose numeric columns with `data.columns`; `--set data.on_corrupt=skip` leaves out the windows with such \
              rows"
         }
+        FormatProblem::NoText { .. } => "name the key of the text with `--set data.text_key=…`",
         FormatProblem::TooLarge { .. } => "raise the limit with `--set data.max_file_bytes=…`",
         FormatProblem::TooManyRows { .. } => {
             "choose fewer columns with `data.columns`, or cut the file; `oomph doctor` shows the memory"

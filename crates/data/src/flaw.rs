@@ -77,6 +77,32 @@ pub enum FormatProblem {
     /// A text in another encoding.
     #[error("the text is not UTF-8")]
     NotUtf8,
+    /// A line that is not a JSON object.
+    #[error("line {line}: this is not a JSON object: {error}")]
+    NotJson {
+        /// The line, from 1.
+        line: u64,
+        /// The reason.
+        error: serde_json::Error,
+    },
+    /// A line of JSON without a text.
+    #[error("line {line}: `{key}` is {found}; expected a text (`data.text_key`)")]
+    NoText {
+        /// The line, from 1.
+        line: u64,
+        /// The key of the text.
+        key: String,
+        /// What it is, in words.
+        found: &'static str,
+    },
+    /// A line that is longer than any document.
+    #[error("line {line}: the line is longer than {limit}")]
+    LongLine {
+        /// The line, from 1.
+        line: u64,
+        /// The longest line.
+        limit: Bytes,
+    },
     /// Bytes that cannot be read or decompressed.
     #[error("the bytes from here on cannot be read: {0}")]
     Unreadable(io::Error),

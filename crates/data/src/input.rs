@@ -79,16 +79,33 @@ impl<'a> Input<'a> {
     }
 
     pub(crate) fn rest(&mut self) -> Result<Vec<u8>, Flaw> {
-        let left = self.limit.get().saturating_sub(self.place);
-        let bytes = self.up_to(left)?;
+        let bytes = self.up_to(self.left())?;
+        self.end_at_limit()?;
+        Ok(bytes)
+    }
+
+    /// The next bytes, at most `most`; none at the end.
+    pub(crate) fn next_bytes(&mut self, most: u64) -> Result<Vec<u8>, Flaw> {
+        match self.left() {
+            0 => self.end_at_limit().map(|()| Vec::new()),
+            left => self.up_to(most.min(left)),
+        }
+    }
+
+    /// The bytes up to the limit.
+    fn left(&self) -> u64 {
+        self.limit.get().saturating_sub(self.place)
+    }
+
+    /// Refuses bytes behind the limit.
+    fn end_at_limit(&mut self) -> Result<(), Flaw> {
         self.end().map_err(|flaw| match flaw.problem {
             FormatProblem::Trailing => {
                 let at_least = Bytes::new(self.limit.get().saturating_add(1));
                 Flaw::new(flaw.byte, FormatProblem::TooLarge { at_least, limit: self.limit })
             }
             problem => Flaw { problem, ..flaw },
-        })?;
-        Ok(bytes)
+        })
     }
 
     pub(crate) fn end(&mut self) -> Result<(), Flaw> {
@@ -124,7 +141,7 @@ impl<'a> Input<'a> {
 /// Reads count towards the limit, and fail beyond it.
 impl Read for Input<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.limit.get().saturating_sub(self.place);
+        let left = self.left();
         if left == 0 && !buffer.is_empty() {
             return match self.some(&mut [0]) {
                 Ok(0) => Ok(0),

@@ -9,9 +9,9 @@
 //! - [`Loader`]: the [`Batch`]es of an epoch, prefetched by threads.
 //! - [`survey`]: what a source holds: samples, classes, sizes, unreadable files, duplicates.
 //! - [`transform`]: augmentation and normalisation of images. [`Mix`]: mixup and CutMix of batches.
-//! - [`preview`]: a sheet of images as a model sees them.
 //! - [`SourceRecord`]: the facts about a source that a trained model needs to predict [`ImageFiles`] or continue a
 //!   [`Prompt`].
+//! - [`tokens`]: a text to tokens and back.
 //! - [`download`]: fetches a public file on request of the user.
 //!
 //! ```
@@ -74,7 +74,6 @@ mod options;
 #[doc(hidden)]
 pub mod parsers;
 mod place;
-pub mod preview;
 mod record;
 mod sample_order;
 pub mod sampling;
@@ -91,6 +90,13 @@ mod text;
 /// Downloads of public files: the crate `oomph-download`.
 pub mod download {
     pub use oomph_download::*;
+}
+
+/// Tokens of texts: the crate `oomph-tokens`.
+pub mod tokens {
+    pub use oomph_tokens::*;
+
+    pub use crate::text::train_tokenizer;
 }
 
 /// The transforms of images: the crate `oomph-transform`.
@@ -116,4 +122,5 @@ pub use sample_order::{LastBatch, SampleOrder};
 pub use series::csv;
 pub use source::{OpenContext, OpenObserver, OpenSource, Sample, Source, Target, Values};
 pub use synthetic::synthetic;
-pub use text::{Level, Prompt, Vocabulary, VocabularyProblem, text};
+pub use text::{Prompt, VocabularyProblem, text};
+pub use tokens::{Level, Vocabulary};

@@ -2,7 +2,10 @@
 //!
 //! Their errors are bytes that they refuse.
 
+use std::ops::ControlFlow;
+
 use oomph_core::Bytes;
+use oomph_tokens::Level;
 
 use crate::{
     Flaw, OnCorrupt,
@@ -12,7 +15,7 @@ use crate::{
     input::Input,
     memory_images::{ImagePart, LabelRule},
     series::{CsvSelection, CsvTable},
-    text::{Level, VocabularyProblem, corpus, vocabulary_file},
+    text::{VocabularyProblem, corpus, documents, vocabulary_file},
 };
 
 /// The largest size of a file, plain or decompressed.
@@ -64,6 +67,16 @@ pub fn labels(bytes: &[u8]) -> Result<(), Flaw> {
 /// A text, plain or gzip.
 pub fn text(bytes: &[u8]) -> Result<(), Flaw> {
     corpus::decode(input(bytes)?).map(drop)
+}
+
+/// A text in pieces, plain or gzip.
+pub fn text_pieces(bytes: &[u8]) -> Result<(), Flaw> {
+    documents::plain(input(bytes)?, &mut |_| ControlFlow::Continue(()))
+}
+
+/// JSON lines with a text each, plain or gzip.
+pub fn json_lines(bytes: &[u8]) -> Result<(), Flaw> {
+    documents::json_lines(input(bytes)?, "text", &mut |_| ControlFlow::Continue(()))
 }
 
 /// A JPEG or PNG; whether it has pixels.

@@ -1,9 +1,10 @@
 use std::fmt;
 
 use oomph_core::{SampleSpec, Split, TargetSpec, grouped};
+use oomph_tokens::{Level, TextEncoding, Tokenizer, Vocabulary};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use crate::{ImageReader, Level, Source, Vocabulary, transform::Statistics};
+use crate::{ImageReader, Source, transform::Statistics};
 
 /// A class, token or column whose name changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,9 +64,12 @@ pub struct SourceRecord {
     /// The reader of image files, if samples are images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<ImageReader>,
-    /// The kind of tokens, if samples are text.
+    /// The kind of tokens, if samples are text with a listed vocabulary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
+    /// The tokenizer, if samples are text by byte-pair encoding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<Tokenizer>,
     /// The statistics that normalised the inputs; empty ones if nothing did. Missing in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statistics: Option<Statistics>,
@@ -102,6 +106,7 @@ impl SourceRecord {
             class_names: source.class_names().map(<[String]>::to_vec),
             images: source.image_reader(),
             level: source.level(),
+            tokenizer: source.tokenizer().cloned(),
             statistics: source.statistics(),
             columns: source.columns(),
             digest: Some(DataDigest {
@@ -140,6 +145,11 @@ impl SourceRecord {
         let outputs = self.spec.target.outputs();
         let named = self.class_names.as_ref().map_or(0, Vec::len);
         expect(named <= outputs, "class_names", &format!("at most {outputs}, one for each output"))?;
+        if let Some(tokenizer) = &self.tokenizer {
+            let expected = format!("as many tokens as outputs (= {outputs})");
+            expect(tokenizer.size() == outputs, "tokenizer", &expected)?;
+            expect(self.level.is_none(), "level", "none beside `tokenizer`")?;
+        }
         let is_possible = self.spec.input.shape().iter().all(|size| *size > 0) && outputs > 0;
         expect(is_possible, "spec", "at least 1 for each size")
     }
@@ -205,9 +215,37 @@ impl SourceRecord {
         first_other(before, now).map(|class| OtherClass { what, ..class })
     }
 
-    /// The tokens of a text model; `None` for other models.
-    pub fn vocabulary(&self) -> Option<Vocabulary> {
-        Some(Vocabulary::new(self.level?, self.class_names.clone()?))
+    /// Whether samples are text.
+    pub fn is_text(&self) -> bool {
+        self.level.is_some() || self.tokenizer.is_some()
+    }
+
+    /// A sentence if `source` makes other tokens of a text: by another tokenizer, or by a tokenizer where the training had a
+    /// vocabulary, or the other way round.
+    pub fn other_tokenizer(&self, source: &dyn Source) -> Option<String> {
+        let now = source.tokenizer();
+        let is_other = self.is_text() && source.is_text() && self.tokenizer.as_ref() != now;
+        let named = |tokenizer: Option<&Tokenizer>| {
+            tokenizer.map_or_else(
+                || "no tokenizer".to_owned(),
+                |it| {
+                    format!(
+                        "a tokenizer of {} tokens, SHA-256 {}",
+                        grouped(it.size() as u64),
+                        it.hex_digest()
+                    )
+                },
+            )
+        };
+        is_other.then(|| format!("it had {}, and has {} now", named(self.tokenizer.as_ref()), named(now)))
+    }
+
+    /// How the text of a text model becomes tokens; `None` for other models.
+    pub fn text_encoding(&self) -> Option<TextEncoding> {
+        match &self.tokenizer {
+            Some(tokenizer) => Some(TextEncoding::BytePairs(tokenizer.clone())),
+            None => Some(TextEncoding::Listed(Vocabulary::new(self.level?, self.class_names.clone()?))),
+        }
     }
 }
 

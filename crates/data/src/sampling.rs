@@ -5,6 +5,7 @@ use std::sync::Arc;
 use oomph_core::{Generator, Split, TargetSpec};
 
 use crate::Source;
+pub use crate::loader::augment_key;
 
 /// How the training samples of an epoch are chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

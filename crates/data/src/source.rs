@@ -1,6 +1,7 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use oomph_core::{Bytes, Key, SampleSpec, Split, TargetSpec};
+use oomph_tokens::Tokenizer;
 
 use crate::{
     Columns, DataError, ImageReader, Level, OpenEvent, SampleError, SourceRecord,
@@ -27,9 +28,25 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// The kind of tokens if samples are text; [`class_names`](Self::class_names) lists the tokens. Checkpoints save it, so
+    /// The kind of tokens if samples are text with a listed vocabulary; [`class_names`](Self::class_names) lists the tokens. Checkpoints save it, so
     /// that a trained model continues a text without the data.
     fn level(&self) -> Option<Level> {
+        None
+    }
+
+    /// The tokenizer if samples are text by byte-pair encoding. Checkpoints save it, as they save a vocabulary.
+    fn tokenizer(&self) -> Option<&Tokenizer> {
+        None
+    }
+
+    /// Whether samples are text.
+    fn is_text(&self) -> bool {
+        self.level().is_some() || self.tokenizer().is_some()
+    }
+
+    /// UTF-8 bytes of the held-out text for each of its tokens; `None` if samples are no text, or if nothing is held out. The
+    /// loss of a token divided by it is the loss of a byte, which does not depend on the vocabulary.
+    fn held_out_bytes_per_token(&self) -> Option<f64> {
         None
     }
 
@@ -195,7 +212,7 @@ impl OpenContext {
     }
 
     /// The context of data for a trained model. Where the settings leave statistics and columns to the data, the recorded
-    /// ones hold.
+    /// ones hold; the recorded tokenizer where its file is not there.
     #[must_use]
     pub fn with_record(self, record: SourceRecord) -> Self {
         Self { record: Some(Arc::new(record)), ..self }
@@ -210,6 +227,11 @@ impl OpenContext {
     pub(crate) fn recorded_statistics(&self, count: usize) -> Option<Statistics> {
         let statistics = self.record.as_ref()?.trained_statistics()?;
         statistics.is_of(count).then(|| statistics.clone())
+    }
+
+    /// The recorded tokenizer.
+    pub(crate) fn recorded_tokenizer(&self) -> Option<&Tokenizer> {
+        self.record.as_ref()?.tokenizer.as_ref()
     }
 
     /// The recorded columns.

@@ -26,4 +26,18 @@ pub enum OpenEvent<'a> {
         /// The archive.
         archive: &'a Path,
     },
+    /// A text is being encoded to tokens, which the cache keeps.
+    Encoding {
+        /// The file or folder.
+        text: &'a Path,
+        /// The bytes of its files.
+        bytes: u64,
+    },
+    /// The tokens of a text are complete.
+    Encoded {
+        /// Their number.
+        tokens: u64,
+        /// The file that has them.
+        path: &'a Path,
+    },
 }

@@ -168,6 +168,9 @@ pub struct EvalMetrics {
     /// The perplexity of a language model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_perplexity: Option<f64>,
+    /// The loss in bits for each byte of the held-out text, of language models of characters or byte pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_bits_per_byte: Option<f64>,
     /// Scores of the predictions.
     #[serde(flatten)]
     pub scores: EvalScores,
@@ -334,6 +337,9 @@ pub struct Done {
     /// Perplexity of the last evaluation, of language models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_perplexity: Option<f64>,
+    /// Bits for each byte at the last evaluation, of language models of characters or byte pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_bits_per_byte: Option<f64>,
     /// The measure that the best evaluation is found by.
     pub best_metric: EvalMetric,
     /// Its value at the best evaluation of the run.

@@ -229,6 +229,7 @@ fn what_is_known_of_the_data_comes_back() {
         class_names: Some(vec!["cat".to_owned(), "dog".to_owned()]),
         images: Some(ImageReader::new(shape, statistics.clone())),
         level: None,
+        tokenizer: None,
         statistics: Some(statistics),
         columns: Some(Columns { inputs: vec!["a".to_owned()], targets: vec!["b".to_owned()] }),
         digest: Some(DataDigest { train_samples: 3, held_out_samples: 1, sha256: Some("ab".to_owned()) }),

@@ -132,6 +132,7 @@ mod tests {
             class_names,
             images: None,
             level: None,
+            tokenizer: None,
             statistics: None,
             columns: None,
             digest: None,

@@ -23,10 +23,11 @@ struct Measure {
 }
 
 /// The measures of trainings that are summed up.
-const MEASURES: [Measure; 11] = [
+const MEASURES: [Measure; 12] = [
     Measure { key: "loss", name: "train loss", shown: decimal },
     Measure { key: "eval_loss", name: "eval loss", shown: decimal },
     Measure { key: "eval_perplexity", name: "perplexity", shown: decimal },
+    Measure { key: "eval_bits_per_byte", name: "bits per byte", shown: decimal },
     Measure { key: "eval_accuracy", name: "eval accuracy", shown: percent },
     Measure { key: "eval_top_5_accuracy", name: "top-5 accuracy", shown: percent },
     Measure { key: "eval_macro_f1", name: "macro F1", shown: percent },

@@ -48,6 +48,8 @@ pub struct Evaluation {
     pub accuracy: Option<f64>,
     /// The exponential of the loss, for language models.
     pub perplexity: Option<f64>,
+    /// The loss in bits for each UTF-8 byte of the held-out text, for language models of characters or byte pairs.
+    pub bits_per_byte: Option<f64>,
     /// How right the predictions are, class by class or value by value, if the task offers scores.
     pub scores: Option<Scores>,
     /// Evaluated samples.
@@ -432,10 +434,18 @@ impl Sums {
             loss,
             accuracy: (has_accuracy > 0.0).then(|| correct / samples),
             perplexity: session.task.has_perplexity(&session.spec().target).then(|| loss.exp()),
+            bits_per_byte: bits_per_byte(session, loss),
             scores,
             samples: samples as usize,
             skipped: self.skipped,
             seconds: start.elapsed().as_secs_f64(),
         }))
     }
+}
+
+/// The loss of a language model in bits for each byte of the held-out text: it does not depend on the vocabulary.
+pub(crate) fn bits_per_byte(session: &Session, loss: f64) -> Option<f64> {
+    let is_of_tokens = session.task.has_perplexity(&session.spec().target);
+    let bytes = session.source.held_out_bytes_per_token().filter(|bytes| is_of_tokens && *bytes > 0.0)?;
+    Some(loss / std::f64::consts::LN_2 / bytes)
 }

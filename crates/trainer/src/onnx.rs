@@ -150,10 +150,7 @@ fn write(
 /// data is under [`SourceRecord::NOTE`] too.
 fn describe(graph: &mut Graph, source: &SourceRecord) {
     if let Some(names) = &source.class_names {
-        graph.note(
-            if source.level.is_some() { "tokens" } else { "classes" },
-            serde_json::json!(names).to_string(),
-        );
+        graph.note(if source.is_text() { "tokens" } else { "classes" }, serde_json::json!(names).to_string());
     }
     if let Some(statistics) = source.trained_statistics().filter(|statistics| !statistics.mean.is_empty()) {
         graph.note("mean", serde_json::json!(statistics.mean).to_string());

@@ -48,6 +48,8 @@ pub enum Missing {
     Onnx,
     /// The photos of `../shared/data`.
     Photos,
+    /// Tiny Shakespeare, of `../shared/data`.
+    Shakespeare,
     /// An NVIDIA GPU.
     Gpu,
     /// A machine without an NVIDIA GPU.
@@ -71,6 +73,7 @@ impl Missing {
             Self::Onnx => "no Python has ONNX Runtime; `OOMPH_ONNX_PYTHON` names one",
             Self::Optuna => "no Python has Optuna; `OOMPH_OPTUNA_PYTHON` names one",
             Self::Photos => "the photos are not in `../shared/data`",
+            Self::Shakespeare => "the text `tinyshakespeare.txt` is not in `../shared/data`",
             Self::Gpu => "this machine has no NVIDIA GPU",
             Self::MachineWithoutGpu => "this machine has an NVIDIA GPU",
         }

@@ -113,6 +113,8 @@ struct Evaluated<'a> {
     eval_accuracy: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     eval_perplexity: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eval_bits_per_byte: Option<f64>,
     samples: usize,
     /// Unreadable samples.
     skipped: usize,
@@ -143,6 +145,7 @@ impl<'a> Evaluated<'a> {
             eval_loss: evaluation.loss,
             eval_accuracy: evaluation.accuracy,
             eval_perplexity: evaluation.perplexity,
+            eval_bits_per_byte: evaluation.bits_per_byte,
             samples: evaluation.samples,
             skipped: evaluation.skipped.len(),
             samples_per_second,
@@ -165,6 +168,7 @@ impl<'a> Evaluated<'a> {
             ("step", self.step.map(grouped)),
             ("eval loss", Some(decimal(self.eval_loss))),
             ("eval perplexity", self.eval_perplexity.map(decimal)),
+            ("bits per byte", self.eval_bits_per_byte.map(decimal)),
             ("eval accuracy", self.eval_accuracy.map(percent)),
         ];
         rows.extend(scores.into_iter().flat_map(NamedScores::rows));

@@ -18,6 +18,7 @@ pub(crate) mod predict;
 pub(crate) mod profile;
 pub(crate) mod runs;
 pub(crate) mod summary;
+pub(crate) mod tokenizer;
 pub(crate) mod train;
 pub(crate) mod tune;
 pub(crate) mod verify_gpu;
@@ -54,6 +55,7 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
         Command::Config(arguments) => config::run(arguments, registry),
         Command::Init(arguments) => init::run(arguments, registry),
         Command::Data(arguments) => data::run(arguments, registry),
+        Command::Tokenizer(arguments) => tokenizer::run(arguments),
         Command::Devices(arguments) => devices::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::VerifyGpu(arguments) => verify_gpu::run(arguments, registry),

@@ -71,7 +71,7 @@ pub fn detect(path: &Path) -> Result<Detected, DataError> {
     let found = match metadata.is_dir() {
         true => in_folder(path)?,
         false if has_ending(path, &["csv", "tsv"]) => tables::detect(path)?,
-        false if has_ending(path, &["txt"]) => Some(texts::of_file(path)?),
+        false if has_ending(path, &["txt", "jsonl"]) => Some(texts::of_file(path)?),
         false => None,
     };
     found.ok_or_else(|| DataError::NothingDetected { path: path.to_owned() })
@@ -119,7 +119,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
 }
 
 /// Whether a file has one of these endings, possibly before `.gz`.
-fn has_ending(path: &Path, endings: &[&str]) -> bool {
+pub(crate) fn has_ending(path: &Path, endings: &[&str]) -> bool {
     let is_gz = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
     let plain = if is_gz { path.with_extension("") } else { path.to_owned() };
     plain.extension().is_some_and(|ending| endings.iter().any(|known| ending.eq_ignore_ascii_case(known)))

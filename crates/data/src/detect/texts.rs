@@ -1,7 +1,13 @@
 use std::path::{Path, PathBuf};
 
 use super::{Detected, has_ending};
-use crate::{DataError, Level, text::corpus};
+use crate::{
+    DataError, Level,
+    text::{
+        TEXT_KEY,
+        corpus::{self, Reading},
+    },
+};
 
 /// The most bytes of a text that are looked at.
 const MOST: oomph_core::Bytes = oomph_core::Bytes::mib(1 << 10);
@@ -11,9 +17,9 @@ pub(super) fn of_file(path: &Path) -> Result<Detected, DataError> {
     described(path, "1 text file".to_owned())
 }
 
-/// The `.txt` files of a folder.
+/// The `.txt` and `.jsonl` files of a folder.
 pub(super) fn in_folder(folder: &Path, files: &[PathBuf]) -> Result<Option<Detected>, DataError> {
-    let count = files.iter().filter(|path| has_ending(path, &["txt"])).count();
+    let count = files.iter().filter(|path| has_ending(path, &["txt", "jsonl"])).count();
     let ending = if count == 1 { "" } else { "s" };
     (count > 0).then(|| described(folder, format!("{count} text file{ending}"))).transpose()
 }
@@ -22,9 +28,14 @@ pub(super) fn in_folder(folder: &Path, files: &[PathBuf]) -> Result<Option<Detec
 fn described(path: &Path, what: String) -> Result<Detected, DataError> {
     /// As in `configs/lstm-lm.toml`.
     const STEPS: usize = 64;
-    let (text, _) = corpus::read(path, MOST)?;
+    let reading = Reading { text_key: TEXT_KEY.to_owned(), max_file_bytes: MOST };
+    let text = corpus::read(&corpus::files(path)?, &reading)?;
     let characters = Level::Char.tokens(&text).take(STEPS * 100).count();
     let steps = (characters / 40).clamp(1, STEPS);
-    let found = Detected::at("text", what, path).with("level", "char", "or \"word\"");
+    let found = Detected::at("text", what, path).with(
+        "level",
+        "char",
+        "or \"word\", or \"bpe\" with `data.tokenizer`",
+    );
     Ok(found.with("steps", steps, "characters of a sample"))
 }

@@ -70,7 +70,7 @@ impl Loader {
 }
 
 /// The key of augmentation in an epoch; with the index of a sample, that of the sample.
-pub(crate) fn augment_key(seed: u64, epoch: usize) -> Key {
+pub fn augment_key(seed: u64, epoch: usize) -> Key {
     Key::new(seed).with_name("augment").with(epoch as u64)
 }
 

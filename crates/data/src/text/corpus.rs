@@ -1,48 +1,73 @@
 use std::{
     fs, io,
+    ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
 use oomph_core::Bytes;
 
+use super::documents::{TextKind, TextPart, visit};
 use crate::{
     DataError, Flaw, FormatProblem,
     input::{Input, read_file},
 };
 
-/// The text in the file at `path`, or in all `.txt` files of that folder, in the order of their names; and the number of
-/// files.
-pub(crate) fn read(path: &Path, max_file_bytes: Bytes) -> Result<(String, usize), DataError> {
-    let metadata = fs::metadata(path).map_err(|error| failed(path, error))?;
-    let files = if metadata.is_dir() { texts(path)? } else { vec![path.to_owned()] };
-    let mut text = String::new();
-    for file in &files {
-        let more = read_file(file, max_file_bytes, decode)?;
-        // The end of a file ends a line.
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text.push_str(&more);
-    }
-    Ok((text, files.len()))
+/// How the files of a text are read.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    /// The key of the text in JSON lines.
+    pub(crate) text_key: String,
+    /// A larger file is refused.
+    pub(crate) max_file_bytes: Bytes,
 }
 
-/// The `.txt` files of a folder, without subfolders and hidden files.
-fn texts(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+/// The file at `path`, or the `.txt` and `.jsonl` files of that folder in the order of their names, without subfolders and
+/// hidden files.
+pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let metadata = fs::metadata(path).map_err(|error| failed(path, error))?;
+    if !metadata.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))? {
-        let path = entry.map_err(|error| failed(folder, error))?.path();
-        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        let is_text = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("txt"));
-        if is_text && !hidden && path.is_file() {
-            files.push(path);
+    for entry in fs::read_dir(path).map_err(|error| failed(path, error))? {
+        let file = entry.map_err(|error| failed(path, error))?.path();
+        let hidden = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        let is_text = file.extension().is_some_and(|extension| {
+            extension.eq_ignore_ascii_case("txt") || extension.eq_ignore_ascii_case("jsonl")
+        });
+        if is_text && !hidden && file.is_file() {
+            files.push(file);
         }
     }
     if files.is_empty() {
-        return Err(DataError::NoTexts { path: folder.to_owned() });
+        return Err(DataError::NoTexts { path: path.to_owned() });
     }
     files.sort();
     Ok(files)
+}
+
+/// The whole text of the files. The end of a file or of a document ends a line.
+pub(crate) fn read(files: &[PathBuf], reading: &Reading) -> Result<String, DataError> {
+    let mut text = String::new();
+    let mut add = |more: &str| {
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(more);
+    };
+    for file in files {
+        match TextKind::of(file) {
+            TextKind::Plain => add(&read_file(file, reading.max_file_bytes, decode)?),
+            // A document of JSON lines is one part.
+            TextKind::JsonLines => visit(file, reading, &mut |part| {
+                if let TextPart::Text(document) = part {
+                    add(document);
+                }
+                ControlFlow::Continue(())
+            })?,
+        }
+    }
+    Ok(text)
 }
 
 /// The text of a file, plain or as `.gz`.
@@ -62,6 +87,10 @@ fn failed(path: &Path, source: io::Error) -> DataError {
 mod tests {
     use super::*;
 
+    fn reading(max_file_bytes: Bytes) -> Reading {
+        Reading { text_key: "text".to_owned(), max_file_bytes }
+    }
+
     #[test]
     fn the_texts_of_a_folder_follow_by_name_line_by_line() {
         let folder = tempfile::tempdir().unwrap();
@@ -72,15 +101,20 @@ mod tests {
         write(".hidden.txt", "never");
         write("notes.md", "never");
         fs::create_dir(folder.path().join("d.txt")).unwrap();
-        let (text, files) = read(folder.path(), Bytes::mib(1)).unwrap();
-        assert_eq!((text.as_str(), files), ("first\nsecond\nthird", 3));
+        write("c1.jsonl", "{\"text\": \"fourth\"}\n\n{\"id\": 1, \"text\": \"fifth\"}");
+        let files = files(folder.path()).unwrap();
+        let text = read(&files, &reading(Bytes::mib(1))).unwrap();
+        assert_eq!((text.as_str(), files.len()), ("first\nsecond\nthird\nfourth\nfifth", 4));
     }
 
     #[test]
     fn unreadable_texts_are_named_with_the_byte() {
         let folder = tempfile::tempdir().unwrap();
-        let message = |path: &Path| read(path, Bytes::new(8)).unwrap_err().to_string();
-        assert!(message(folder.path()).contains("has no `.txt` files"));
+        let message = |path: &Path| {
+            let read = files(path).and_then(|files| read(&files, &reading(Bytes::new(8))));
+            read.unwrap_err().to_string()
+        };
+        assert!(message(folder.path()).contains("has no `.txt` or `.jsonl` files"));
         assert!(message(&folder.path().join("gone")).contains("does not exist"));
         let file = folder.path().join("a.txt");
         fs::write(&file, b"caf\xe9").unwrap();

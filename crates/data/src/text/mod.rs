@@ -1,19 +1,23 @@
 pub(crate) mod corpus;
+pub(crate) mod documents;
+mod encoded;
+mod packed;
 mod prompt;
 mod settings;
-mod vocabulary;
+mod tokenizer_file;
+mod train;
 pub(crate) mod vocabulary_file;
 
-use std::sync::Arc;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec, grouped};
+use oomph_tokens::{Level, Vocabulary};
 
-use self::settings::TextSettings;
-pub use self::{
-    prompt::Prompt,
-    settings::text,
-    vocabulary::{Level, Vocabulary, VocabularyProblem},
-};
+use self::settings::{TextSettings, TokenKind};
+pub use self::{prompt::Prompt, settings::text, train::train_tokenizer, vocabulary_file::VocabularyProblem};
 use crate::{
     DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     declared::{Declared, MANY},
@@ -23,60 +27,35 @@ use crate::{
     survey::StoredSample,
 };
 
+/// The default of `data.text_key`.
+pub(crate) const TEXT_KEY: &str = "text";
+
 impl OpenSource for TextSettings {
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
         let path = self.path.get()?;
         if let Some(remote) = self.remote.as_ref().filter(|_| !path.exists()) {
             download(remote, path, &|event| context.tell(event))?;
         }
-        let (text, files) = corpus::read(path, self.max_file_bytes)?;
-        // Only counted here: a list of the tokens would take many times the memory of the text.
-        let count = self.level.tokens(&text).count();
-        let held_out = ((count as f64 * self.held_out).round() as usize).min(count);
-        let in_train = count - held_out;
-        // The target of each token is the next one, so a sample needs one token more than its steps.
-        let too_short = |tokens: usize| tokens <= self.steps;
-        if too_short(in_train) || self.held_out > 0.0 && too_short(held_out) {
-            return Err(DataError::TooShort {
-                path: path.to_owned(),
-                files,
-                tokens: [in_train, held_out],
-                steps: self.steps,
-            });
+        let files = corpus::files(path)?;
+        match self.kind {
+            TokenKind::Listed(level) => Ok(Arc::new(self.listed(level, path, &files)?)),
+            TokenKind::BytePairs => Ok(Arc::new(self.encoded(path, &files, context)?)),
         }
-        let vocabulary = self.vocabulary(&text, in_train)?;
-        let mut train = vocabulary.encode(&text);
-        let test = train.split_off(in_train);
-        train.shrink_to_fit();
-        let (steps, count) = (self.steps, vocabulary.tokens().len());
-        Ok(Arc::new(TextSource {
-            spec: SampleSpec {
-                input: InputSpec::Tokens { steps, vocabulary: count },
-                target: TargetSpec::Tokens { steps, vocabulary: count },
-            },
-            vocabulary,
-            parts: Parts { train, test },
-            steps,
-            carry: self.carry,
-        }))
     }
 
     fn declared(&self) -> Option<Arc<dyn Source>> {
         /// Characters of Tiny Shakespeare, and the different ones among them with `<unk>`.
         const SHAKESPEARE: (usize, usize) = (1_115_394, 66);
-        let is_shakespeare = self.is_known && self.level == Level::Char;
-        let vocabulary = match self.tells_vocabulary {
-            true => self.vocabulary,
-            false => is_shakespeare.then_some(SHAKESPEARE.1)?,
+        let is_shakespeare = self.is_known && self.kind == TokenKind::Listed(Level::Char);
+        let told = self.told_vocabulary;
+        let vocabulary = match self.kind {
+            TokenKind::Listed(_) => told.or(is_shakespeare.then_some(SHAKESPEARE.1))?,
+            TokenKind::BytePairs => self.tokenizer(None).ok().map(|known| known.size()).or(told)?,
         };
-        let steps = self.steps;
         let held_out = (SHAKESPEARE.0 as f64 * self.held_out).round() as usize;
-        let known = [SHAKESPEARE.0 - held_out, held_out].map(|tokens| tokens.saturating_sub(1) / steps);
+        let known = [SHAKESPEARE.0 - held_out, held_out].map(|tokens| tokens.saturating_sub(1) / self.steps);
         Some(Arc::new(Declared {
-            spec: SampleSpec {
-                input: InputSpec::Tokens { steps, vocabulary },
-                target: TargetSpec::Tokens { steps, vocabulary },
-            },
+            spec: self.spec(vocabulary),
             samples: if is_shakespeare { known } else { MANY },
             is_continuous: self.carry,
         }))
@@ -84,13 +63,62 @@ impl OpenSource for TextSettings {
 }
 
 impl TextSettings {
+    /// The shape of samples of a vocabulary of so many tokens.
+    fn spec(&self, vocabulary: usize) -> SampleSpec {
+        let steps = self.steps;
+        SampleSpec {
+            input: InputSpec::Tokens { steps, vocabulary },
+            target: TargetSpec::Tokens { steps, vocabulary },
+        }
+    }
+
+    /// Of `count` tokens, those to train on.
+    fn in_train(&self, count: usize, path: &Path, files: &[PathBuf]) -> Result<usize, DataError> {
+        let held_out = ((count as f64 * self.held_out).round() as usize).min(count);
+        let in_train = count - held_out;
+        // The target of each token is the next one, so a sample needs one token more than its steps.
+        let too_short = |tokens: usize| tokens <= self.steps;
+        if too_short(in_train) || self.held_out > 0.0 && too_short(held_out) {
+            return Err(DataError::TooShort {
+                path: path.to_owned(),
+                files: files.len(),
+                tokens: [in_train, held_out],
+                steps: self.steps,
+            });
+        }
+        Ok(in_train)
+    }
+
+    /// The text in characters or words.
+    fn listed(&self, level: Level, path: &Path, files: &[PathBuf]) -> Result<TextSource, DataError> {
+        let text = corpus::read(files, &self.reading)?;
+        // Only counted here: a list of the tokens would take many times the memory of the text.
+        let in_train = self.in_train(level.tokens(&text).count(), path, files)?;
+        let vocabulary = self.vocabulary(level, &text, in_train)?;
+        let mut train = vocabulary.encode(&text);
+        let test = train.split_off(in_train);
+        train.shrink_to_fit();
+        // Words lose the white space between them, so their bytes are not those of the text.
+        let held_out_bytes = (level == Level::Char)
+            .then(|| text.char_indices().nth(in_train).map(|(at, _)| text.len() - at))
+            .flatten();
+        Ok(TextSource {
+            spec: self.spec(vocabulary.tokens().len()),
+            bytes_per_token: held_out_bytes.map(|bytes| bytes as f64 / test.len() as f64),
+            vocabulary,
+            parts: Parts { train, test },
+            steps: self.steps,
+            carry: self.carry,
+        })
+    }
+
     /// The vocabulary of the given file, or else of the training part of the text.
-    fn vocabulary(&self, text: &str, in_train: usize) -> Result<Vocabulary, DataError> {
+    fn vocabulary(&self, level: Level, text: &str, in_train: usize) -> Result<Vocabulary, DataError> {
         let Some(path) = &self.vocabulary_file else {
-            let train = self.level.tokens(text).take(in_train);
-            return Ok(Vocabulary::of(self.level, train, self.min_count, self.vocabulary));
+            let train = level.tokens(text).take(in_train);
+            return Ok(Vocabulary::of(level, train, self.min_count, self.vocabulary));
         };
-        let vocabulary = vocabulary_file::read(path, self.level)?;
+        let vocabulary = vocabulary_file::read(path, level)?;
         if vocabulary.knows(Vocabulary::UNKNOWN) {
             return Ok(vocabulary);
         }
@@ -108,6 +136,8 @@ struct TextSource {
     parts: Parts<Vec<i32>>,
     steps: usize,
     carry: bool,
+    /// UTF-8 bytes of the held-out text for each of its tokens.
+    bytes_per_token: Option<f64>,
 }
 
 impl Source for TextSource {
@@ -125,6 +155,10 @@ impl Source for TextSource {
 
     fn level(&self) -> Option<Level> {
         Some(self.vocabulary.level())
+    }
+
+    fn held_out_bytes_per_token(&self) -> Option<f64> {
+        self.bytes_per_token
     }
 
     fn is_continuous(&self) -> bool {
@@ -148,9 +182,8 @@ impl Source for TextSource {
     }
 
     fn held_out_origin(&self) -> Option<String> {
-        let Parts { train, test } = &self.parts;
-        let (last, all) = (grouped(test.len() as u64), grouped((train.len() + test.len()) as u64));
-        Some(format!("the last {last} of {all} tokens (`data.held_out`)"))
+        let [train, test] = [&self.parts.train, &self.parts.test].map(|part| part.len() as u64);
+        Some(held_out_origin(test, train + test))
     }
 
     fn sample(&self, split: Split, index: usize, _: Option<Key>) -> Result<Sample, SampleError> {
@@ -164,6 +197,11 @@ impl Source for TextSource {
         let Parts { train, test } = &self.parts;
         Bytes::new((size_of_val(train.as_slice()) + size_of_val(test.as_slice())) as u64)
     }
+}
+
+/// How the held-out part was chosen.
+fn held_out_origin(held_out: u64, all: u64) -> String {
+    format!("the last {} of {} tokens (`data.held_out`)", grouped(held_out), grouped(all))
 }
 
 #[cfg(test)]
@@ -190,6 +228,7 @@ mod tests {
         let source = open(&settings(&path, "steps = 7\nheld_out = 0.25")).expect("a text");
         assert_eq!([Split::Train, Split::Test].map(|split| source.len(split)), [10, 3]);
         assert!(source.is_continuous());
+        assert_eq!(source.held_out_bytes_per_token(), Some(1.0));
         let tokens = source.class_names().expect("a vocabulary");
         let text = |indices: &[i32]| {
             indices.iter().map(|index| tokens[*index as usize].as_str()).collect::<String>()

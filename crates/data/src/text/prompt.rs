@@ -1,6 +1,5 @@
 use oomph_core::{Key, SampleSpec, Split};
 
-use super::Vocabulary;
 use crate::{Sample, SampleError, Source, SourceRecord};
 
 /// The start of a text that a trained model continues: a source without samples.
@@ -9,15 +8,25 @@ pub struct Prompt {
     spec: SampleSpec,
     tokens: Vec<i32>,
     unknown: Option<i32>,
+    end: Option<i32>,
 }
 
 impl Prompt {
-    /// `text` in the tokens of the recorded source; `None` if that source is not text.
+    /// `text` in the tokens of the recorded source; `None` if that source is not text. An empty text is the token that ends a
+    /// document, or else the unknown one.
     pub fn new(record: &SourceRecord, text: &str) -> Option<Self> {
-        let vocabulary = record.vocabulary()?;
-        let unknown = vocabulary.tokens().iter().position(|token| token == Vocabulary::UNKNOWN);
-        let unknown = unknown.and_then(|index| i32::try_from(index).ok());
-        Some(Self { spec: record.spec.clone(), tokens: vocabulary.encode(text), unknown })
+        let encoding = record.text_encoding()?;
+        let (unknown, end) = (encoding.unknown(), encoding.end_of_document());
+        let mut tokens = encoding.encode(text);
+        if tokens.is_empty() {
+            tokens.push(end.or(unknown).unwrap_or(0));
+        }
+        Some(Self { spec: record.spec.clone(), tokens, unknown, end })
+    }
+
+    /// The index of the token that ends a document. A text ends with it.
+    pub fn end_of_document(&self) -> Option<i32> {
+        self.end
     }
 
     /// The index of the token that stands for all others. It is no text, so no text continues with it.
@@ -25,7 +34,7 @@ impl Prompt {
         self.unknown
     }
 
-    /// The indices of the tokens.
+    /// The indices of the tokens, at least one.
     pub fn tokens(&self) -> &[i32] {
         &self.tokens
     }

@@ -1,13 +1,62 @@
-use std::{collections::HashSet, io::Read, path::Path};
+use std::{
+    collections::HashSet,
+    io::{self, Read},
+    path::Path,
+};
 
 use oomph_core::open_file;
+use oomph_tokens::{Level, Vocabulary};
 use serde::Deserialize;
 
-use super::{
-    Level, Vocabulary, VocabularyProblem,
-    vocabulary::{MOST_BYTES, MOST_TOKENS},
-};
 use crate::{DataError, SourceRecord};
+
+/// The largest file of a vocabulary.
+const MOST_BYTES: u64 = 256 << 20;
+/// The most tokens, as for `data.vocabulary`.
+const MOST_TOKENS: usize = 1 << 24;
+
+/// Why a vocabulary cannot be read from a file.
+#[derive(Debug, thiserror::Error)]
+pub enum VocabularyProblem {
+    /// The system cannot read it.
+    #[error("the file cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// It has another format.
+    #[error("the file is neither JSON nor safetensors")]
+    Unknown,
+    /// It is larger than any vocabulary.
+    #[error("the vocabulary has {0} bytes; expected at most {MOST_BYTES}")]
+    TooLarge(u64),
+    /// It ends before its header does.
+    #[error("the file ends within its header")]
+    Truncated,
+    /// Its JSON is invalid or has another content.
+    #[error("the JSON is not a list of tokens, a `source.json` of a checkpoint or a header of weights: {0}")]
+    Json(serde_json::Error),
+    /// Weights without a record of their source.
+    #[error("the weights do not list their tokens; weights from `oomph export` do")]
+    Silent,
+    /// A record of another kind of data.
+    #[error("its model was not trained on text")]
+    NotOfText,
+    /// A record of data that was not read with a tokenizer.
+    #[error("its model was trained without a tokenizer")]
+    NoTokenizer,
+    /// Its tokens are of another kind.
+    #[error("its tokens are {found}s, but `data.level` asks for {level}s")]
+    OtherLevel {
+        /// The kind in the file.
+        found: Level,
+        /// The kind of `data.level`.
+        level: Level,
+    },
+    /// It has too few or too many tokens.
+    #[error("it has {0} tokens; expected 2 to {MOST_TOKENS}")]
+    Count(usize),
+    /// A token has two indices.
+    #[error("it has the token {0:?} twice")]
+    Twice(String),
+}
 
 /// The header of a file of weights.
 #[derive(Deserialize)]
@@ -33,29 +82,16 @@ pub(super) fn read(path: &Path, level: Level) -> Result<Vocabulary, DataError> {
     read().map_err(|problem| DataError::Vocabulary { path: path.to_owned(), problem })
 }
 
+/// The JSON of a file that tells tokens.
+pub(super) struct RecordedJson {
+    pub(super) json: Vec<u8>,
+    /// Whether it is the whole file, and not the header of weights.
+    pub(super) is_whole: bool,
+}
+
 /// The vocabulary in a file of `len` bytes.
-pub(crate) fn parse(mut file: impl Read, len: u64, level: Level) -> Result<Vocabulary, VocabularyProblem> {
-    let mut first = [0; 8];
-    let known = (len as usize).min(first.len());
-    file.read_exact(&mut first[..known])?;
-    let (json, start): (u64, &[u8]) = match first[..known].trim_ascii_start().first() {
-        Some(b'{' | b'[') => (len, &first[..known]),
-        _ if len > 8 => (u64::from_le_bytes(first), &[]),
-        _ => return Err(VocabularyProblem::Unknown),
-    };
-    if start.is_empty() && json > len - 8 {
-        return Err(if json > MOST_BYTES {
-            VocabularyProblem::Unknown
-        } else {
-            VocabularyProblem::Truncated
-        });
-    }
-    if json > MOST_BYTES {
-        return Err(VocabularyProblem::TooLarge(json));
-    }
-    let mut bytes = start.to_vec();
-    file.take(json - start.len() as u64).read_to_end(&mut bytes)?;
-    let (found, tokens) = decode(&bytes, !start.is_empty())?;
+pub(crate) fn parse(file: impl Read, len: u64, level: Level) -> Result<Vocabulary, VocabularyProblem> {
+    let (found, tokens) = json(file, len)?.tokens()?;
     match found {
         Some(found) if found != level => return Err(VocabularyProblem::OtherLevel { found, level }),
         _ if !(2..=MOST_TOKENS).contains(&tokens.len()) => {
@@ -70,20 +106,51 @@ pub(crate) fn parse(mut file: impl Read, len: u64, level: Level) -> Result<Vocab
     }
 }
 
-/// The tokens in JSON, with their kind if it is recorded.
-fn decode(json: &[u8], is_whole: bool) -> Result<(Option<Level>, Vec<String>), VocabularyProblem> {
-    let refused = VocabularyProblem::Json;
-    if is_whole && json.trim_ascii_start().starts_with(b"[") {
-        return Ok((None, serde_json::from_slice(json).map_err(refused)?));
-    }
-    let record: SourceRecord = if is_whole {
-        serde_json::from_slice(json).map_err(refused)?
-    } else {
-        let Header { metadata } = serde_json::from_slice(json).map_err(refused)?;
-        serde_json::from_str(&metadata.source.ok_or(VocabularyProblem::Silent)?).map_err(refused)?
+/// The JSON in a file of `len` bytes: the whole file, or the header of weights.
+pub(super) fn json(mut file: impl Read, len: u64) -> Result<RecordedJson, VocabularyProblem> {
+    let mut first = [0; 8];
+    let known = (len as usize).min(first.len());
+    file.read_exact(&mut first[..known])?;
+    let (size, start): (u64, &[u8]) = match first[..known].trim_ascii_start().first() {
+        Some(b'{' | b'[') => (len, &first[..known]),
+        _ if len > 8 => (u64::from_le_bytes(first), &[]),
+        _ => return Err(VocabularyProblem::Unknown),
     };
-    let tokens = record.class_names.filter(|_| record.level.is_some());
-    Ok((record.level, tokens.ok_or(VocabularyProblem::NotOfText)?))
+    if start.is_empty() && size > len - 8 {
+        return Err(if size > MOST_BYTES {
+            VocabularyProblem::Unknown
+        } else {
+            VocabularyProblem::Truncated
+        });
+    }
+    if size > MOST_BYTES {
+        return Err(VocabularyProblem::TooLarge(size));
+    }
+    let mut json = start.to_vec();
+    file.take(size - start.len() as u64).read_to_end(&mut json)?;
+    Ok(RecordedJson { json, is_whole: !start.is_empty() })
+}
+
+impl RecordedJson {
+    /// The tokens, with their kind if it is recorded.
+    fn tokens(&self) -> Result<(Option<Level>, Vec<String>), VocabularyProblem> {
+        if self.is_whole && self.json.trim_ascii_start().starts_with(b"[") {
+            return Ok((None, serde_json::from_slice(&self.json).map_err(VocabularyProblem::Json)?));
+        }
+        let record = self.record()?;
+        let tokens = record.class_names.filter(|_| record.level.is_some());
+        Ok((record.level, tokens.ok_or(VocabularyProblem::NotOfText)?))
+    }
+
+    /// The record of the data that a model was trained on.
+    pub(super) fn record(&self) -> Result<SourceRecord, VocabularyProblem> {
+        let refused = VocabularyProblem::Json;
+        if self.is_whole {
+            return serde_json::from_slice(&self.json).map_err(refused);
+        }
+        let Header { metadata } = serde_json::from_slice(&self.json).map_err(refused)?;
+        serde_json::from_str(&metadata.source.ok_or(VocabularyProblem::Silent)?).map_err(refused)
+    }
 }
 
 #[cfg(test)]
@@ -107,6 +174,7 @@ mod tests {
             class_names,
             images: None,
             level,
+            tokenizer: None,
             statistics: None,
             columns: None,
             digest: None,

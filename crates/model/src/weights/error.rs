@@ -44,8 +44,10 @@ pub enum WeightsError {
     Tokens {
         /// The file.
         path: PathBuf,
-        /// The first token that differs, in words.
+        /// The first token that differs, or the tokenizers, in words.
         difference: String,
+        /// The key that takes the tokens from the weights.
+        key: &'static str,
     },
     /// Two tensors of the file that are one parameter of the model differ.
     #[error(
@@ -91,8 +93,8 @@ impl WeightsError {
             Self::Mismatch { .. } => Some(
                 "`model.name` and its settings must be those of the network that the weights are of".into(),
             ),
-            Self::Tokens { path, .. } => Some(format!(
-                "`--set data.vocabulary_file={}` reads any text with the tokens that the weights know",
+            Self::Tokens { path, key, .. } => Some(format!(
+                "`--set {key}={}` reads any text with the tokens that the weights know",
                 path.display()
             )),
             Self::NotTied { .. } => Some("set `model.tied=false`".into()),

@@ -192,11 +192,11 @@ impl Checkpoint {
         record.map(Some).map_err(|error| StateError::malformed(self.path.join(SOURCE), error))
     }
 
-    /// Checks that `source` has the classes and columns of the training, in the same order. A checkpoint without a record of
+    /// Checks that `source` has the classes, the columns and the tokenizer of the training, in the same order. A checkpoint without a record of
     /// them passes.
     ///
     /// # Errors
-    /// [`StateError::TargetChanged`] for another kind of target, [`StateError::ClassesChanged`] or
+    /// [`StateError::TargetChanged`] for another kind of target, [`StateError::TokenizerChanged`], [`StateError::ClassesChanged`] or
     /// [`StateError::ColumnsChanged`] with the first that differs.
     pub fn check_source(&self, source: &dyn Source) -> Result<(), StateError> {
         let Some(record) = self.recorded_source()? else { return Ok(()) };
@@ -205,6 +205,9 @@ impl Checkpoint {
         if mem::discriminant(before) != mem::discriminant(now) {
             let (before, now) = (before.clone(), now.clone());
             return Err(StateError::TargetChanged { checkpoint: checkpoint(), before, now });
+        }
+        if let Some(difference) = record.other_tokenizer(source) {
+            return Err(StateError::TokenizerChanged { checkpoint: checkpoint(), difference });
         }
         if let Some(class) = record.first_other_class(source) {
             return Err(StateError::ClassesChanged { checkpoint: checkpoint(), class });

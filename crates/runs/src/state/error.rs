@@ -140,6 +140,14 @@ pub enum StateError {
         /// The first class that differs.
         class: OtherClass,
     },
+    /// The text becomes other tokens than in the training.
+    #[error("the data is not what checkpoint `{}` was trained on: {difference}", checkpoint.display())]
+    TokenizerChanged {
+        /// The checkpoint.
+        checkpoint: PathBuf,
+        /// Both tokenizers, in words.
+        difference: String,
+    },
     /// The data has another kind of target than the model was trained on, such as labels instead of classes.
     #[error("the data is not what checkpoint `{}` was trained on: targets were {before}, and are {now} now", checkpoint.display())]
     TargetChanged {
@@ -186,6 +194,13 @@ impl StateError {
             Self::ClassesChanged { checkpoint, class } if class.what == "token" => {
                 return Some(format!(
                     "`--set data.vocabulary_file={}` reads any text with the tokens that the model knows",
+                    checkpoint.join("source.json").display()
+                ));
+            }
+            Self::TokenizerChanged { checkpoint, .. } => {
+                return Some(format!(
+                    "`--set data.level=bpe --set data.tokenizer={}` reads any text with the tokenizer of the training, if \
+                     it had one",
                     checkpoint.join("source.json").display()
                 ));
             }

@@ -103,7 +103,10 @@ impl<'a> Described<'a> {
             labels: labels.collect(),
             statistics: source.statistics().filter(|statistics| !statistics.mean.is_empty()),
             columns: source.columns(),
-            level: source.level().map(oomph_data::Level::key),
+            level: match source.tokenizer() {
+                Some(_) => Some("bpe"),
+                None => source.level().map(oomph_data::Level::key),
+            },
             survey,
             warnings: survey.warnings(source),
             preview,

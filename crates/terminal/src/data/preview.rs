@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
-use oomph_data::{Source, preview::PreviewRow};
+use oomph_data::Source;
+use oomph_preview::PreviewRow;
 use serde::Serialize;
 
 use crate::table::{

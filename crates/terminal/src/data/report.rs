@@ -165,7 +165,14 @@ fn labels_of_samples(survey: &Survey, split: Split) -> Option<String> {
 fn frequent_tokens(source: &dyn Source, survey: &Survey) -> Option<Table<3>> {
     const SHOWN: usize = 10;
     let [train, test] = SPLITS.map(|split| &survey.part(split).tokens);
-    let names = source.class_names().filter(|_| !train.is_empty())?;
+    let name = |token: usize| match source.tokenizer() {
+        // A token of a sample has 31 bits.
+        Some(tokenizer) => tokenizer.shown(token as u32),
+        None => source.class_names()?.get(token).map(String::as_str),
+    };
+    if train.is_empty() || !source.is_text() {
+        return None;
+    }
     let mut by_count: Vec<usize> = (0..train.len()).collect();
     // Of equally frequent tokens, the one with the lower index.
     by_count.sort_by_key(|&token| std::cmp::Reverse(train[token]));
@@ -173,7 +180,7 @@ fn frequent_tokens(source: &dyn Source, survey: &Survey) -> Option<Table<3>> {
     let mut table = Table::new([Left("frequent token"), Right("train"), Right("test")]);
     for &token in by_count.iter().take(SHOWN).filter(|&&token| train[token] > 0) {
         let share = |counts: &[u64], all: f64| percent(counts.get(token).copied().unwrap_or(0) as f64 / all);
-        let name = names.get(token).map_or_else(String::new, |name| format!("{name:?}"));
+        let name = name(token).map_or_else(String::new, |name| format!("{name:?}"));
         table.row([name, share(train, shares[0]), share(test, shares[1])]);
     }
     Some(table)

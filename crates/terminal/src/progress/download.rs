@@ -1,13 +1,13 @@
 use std::sync::{Mutex, PoisonError};
 
 use indicatif::ProgressBar;
-use oomph_core::{Bytes, printable};
+use oomph_core::{Bytes, grouped, printable};
 use oomph_data::OpenEvent;
 
 use super::{Style, bars::bar_style};
 use crate::notices::Notices;
 
-/// The progress of downloads: a bar on a terminal, else a line at the start and at the end.
+/// The progress of downloads and of encoding texts: a bar on a terminal, else a line at the start and at the end.
 pub struct DownloadBar {
     style: Style,
     /// The URL of the current download, and its bar.
@@ -47,6 +47,14 @@ impl DownloadBar {
             OpenEvent::Unpacking { archive } => {
                 Self::clear(&mut current);
                 Notices::default().line(format!("unpacking {}", printable(archive.display())));
+            }
+            OpenEvent::Encoding { text, bytes } => {
+                let (text, bytes) = (printable(text.display()), Bytes::new(bytes));
+                Notices::default().line(format!("encoding {text} ({bytes}) to tokens"));
+            }
+            OpenEvent::Encoded { tokens, path } => {
+                let (tokens, path) = (grouped(tokens), printable(path.display()));
+                Notices::default().line(format!("encoded {tokens} tokens, kept in {path}"));
             }
         }
     }

@@ -155,6 +155,7 @@ pub(super) fn figures(metrics: &StepMetrics, between: &str) -> String {
 pub(super) fn evaluated(metrics: &EvalMetrics) -> String {
     let accuracy = metrics.eval_accuracy.map(|accuracy| format!("  eval accuracy {}", percent(accuracy)));
     let perplexity = metrics.eval_perplexity.map(|value| format!("  eval perplexity {}", decimal(value)));
+    let bits = metrics.eval_bits_per_byte.map(|value| format!("  bits per byte {}", decimal(value)));
     let EvalScores { top_5_accuracy, macro_f1, micro_f1, map, mae, rmse, r2 } = metrics.scores;
     let scores = [
         ("top-5 accuracy", top_5_accuracy.map(percent)),
@@ -167,11 +168,12 @@ pub(super) fn evaluated(metrics: &EvalMetrics) -> String {
     ];
     let scores = scores.into_iter().filter_map(|(name, value)| Some(format!("  {name} {}", value?)));
     format!(
-        "epoch {}  step {}  eval loss {}{}{}{}{}",
+        "epoch {}  step {}  eval loss {}{}{}{}{}{}",
         grouped(metrics.epoch),
         grouped(metrics.step),
         decimal(metrics.eval_loss),
         perplexity.unwrap_or_default(),
+        bits.unwrap_or_default(),
         accuracy.unwrap_or_default(),
         scores.collect::<String>(),
         if metrics.best { "  best so far" } else { "" }

@@ -76,9 +76,14 @@ fn fitted(session: &Session, path: &Path, wanted: &[Wanted]) -> Result<(WeightFi
     let file = WeightFile::open(path)?;
     let record: Option<SourceRecord> = file.note(SourceRecord::NOTE)?;
     let other = record.as_ref().and_then(|record| record.first_other_class(session.source.as_ref()));
-    let is_text = session.source.level().is_some();
+    let is_text = session.source.is_text();
+    if let Some(difference) = record.as_ref().and_then(|it| it.other_tokenizer(session.source.as_ref())) {
+        let key = "data.tokenizer";
+        return Err(WeightsError::Tokens { path: path.to_owned(), difference, key });
+    }
     if let (true, Some(other)) = (is_text, &other) {
-        return Err(WeightsError::Tokens { path: path.to_owned(), difference: other.to_string() });
+        let key = "data.vocabulary_file";
+        return Err(WeightsError::Tokens { path: path.to_owned(), difference: other.to_string(), key });
     }
     let mut fit = fit(&file, &session.architecture, wanted)?;
     let path = path.display();

@@ -3,7 +3,7 @@ use oomph_core::{Generator, Key};
 /// How tokens are sampled from a model's logits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
-    /// Tokens to add.
+    /// Tokens to add, unless the document ends before.
     pub length: usize,
     /// The divisor of the logits. Below 1, likely tokens become likelier. At 0, the likeliest token is always taken.
     pub temperature: f64,

@@ -20,8 +20,8 @@ use super::Sampling;
 use crate::{TrainError, evaluate::with_restored};
 
 /// Continues a text with the session's model and the parameters of a checkpoint, and passes each token to `each`. The
-/// session is [opened on](crate::open_on) the prompt. An empty prompt stands for the unknown token, which the text never continues
-/// with.
+/// session is [opened on](crate::open_on) the prompt. The text never continues with the unknown token, and ends before the one
+/// that ends a document.
 ///
 /// A model with carried state gets each token once. So does a model with a [cache](oomph_model::KeyValueCache) of keys and values, until
 /// the text is longer than a training sample: then it reads half as many tokens anew, and goes on from these. Any other model gets the
@@ -46,6 +46,9 @@ pub fn continue_text<E: From<TrainError>>(
                 let mut logits = writer.logits()?;
                 forbid(&mut logits, prompt.unknown());
                 let token = charge(Account::Host, || sampling.draw(&logits, place));
+                if prompt.end_of_document() == Some(token) {
+                    break;
+                }
                 writer.text.push(token);
                 reported = charge(Account::Host, || each(token));
                 if reported.is_err() {
@@ -91,10 +94,9 @@ impl<'a> Writer<'a> {
             InputSpec::Tokens { steps, .. } => steps,
             _ => 1,
         };
-        let text = if prompt.tokens().is_empty() { vec![0] } else { prompt.tokens().to_vec() };
         let cache = session.architecture.has_key_value_cache().then(|| KeyValueCache::new(steps));
         let memory = TextMemory { cache, ..TextMemory::default() };
-        Self { session, model, text, read: 0, memory, steps }
+        Self { session, model, text: prompt.tokens().to_vec(), read: 0, memory, steps }
     }
 
     /// The logits of the next token.

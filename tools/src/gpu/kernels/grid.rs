@@ -14,8 +14,9 @@ pub(crate) struct Training {
 pub(crate) const SERIES: &str = "series.csv";
 
 /// Generated data in place of files, with their shapes: the further settings of a config.
-const DATA: [(&str, &str); 7] = [
+const DATA: [(&str, &str); 8] = [
     ("lstm-lm", "data.source=synthetic data.kind=tokens data.steps=64"),
+    ("gpt-bpe", "data.source=synthetic data.kind=tokens data.steps=64"),
     ("mnist", "data.source=synthetic data.channels=1 data.height=28 data.width=28"),
     ("resnet-folder", "data.source=synthetic"),
     ("resnet-photos", "data.source=synthetic"),

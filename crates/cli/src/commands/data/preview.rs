@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use oomph_core::files::Existing;
-use oomph_data::{Source, preview::Preview};
+use oomph_data::Source;
+use oomph_preview::Preview;
 use oomph_terminal::data::WrittenPreview;
 
 use crate::{error::CliError, output::write_file};

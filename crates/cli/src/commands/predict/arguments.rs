@@ -53,7 +53,7 @@ pub(super) struct TextArguments {
     /// A text for a language model to continue
     #[arg(long, value_name = "TEXT")]
     pub(super) prompt: Option<String>,
-    /// Number of generated tokens
+    /// Number of generated tokens; a text whose document ends before has fewer
     #[arg(long, value_name = "N", default_value_t = 200, requires = "prompt")]
     pub(super) length: usize,
     /// Sampling temperature: below 1 favours likely tokens, 0 always takes the most likely one
@@ -87,8 +87,8 @@ pub(super) struct TrainedModel {
 impl TrainedModel {
     /// The error for inputs that the model cannot take.
     pub(super) fn unsupported_input(&self) -> CliError {
-        let SourceRecord { spec, level, .. } = &self.source;
-        CliError::UnsupportedInput { input: spec.input.clone(), takes_text: level.is_some() }
+        let source = &self.source;
+        CliError::UnsupportedInput { input: source.spec.input.clone(), takes_text: source.is_text() }
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &PredictArguments, registry: &Registry) -> Result<E
     }
     let checkpoint = found.checkpoint.raw(arguments.raw);
     let source = checkpoint.source()?;
-    let inputs = if source.level.is_some() { "a text is" } else { "images are" };
+    let inputs = if source.is_text() { "a text is" } else { "images are" };
     for key in without_effect(&config) {
         Notices::default().warning(format!("`{key}` has no effect: {inputs} read as in training"));
     }
@@ -37,13 +37,11 @@ pub(crate) fn run(arguments: &PredictArguments, registry: &Registry) -> Result<E
     let has_inputs = !arguments.inputs()?.is_empty();
     match (&arguments.text.prompt, &model.source) {
         (Some(_), _) if has_inputs => Err(CliError::TextAndFiles),
-        (None, SourceRecord { images, level, .. }) if !has_inputs => {
-            match images.is_some() || level.is_some() {
-                true => Err(CliError::NothingToPredict { takes_text: level.is_some() }),
-                false => Err(model.unsupported_input()),
-            }
-        }
-        (Some(prompt), SourceRecord { level: Some(_), .. }) => text::run(arguments, prompt, registry, model),
+        (None, source) if !has_inputs => match source.images.is_some() || source.is_text() {
+            true => Err(CliError::NothingToPredict { takes_text: source.is_text() }),
+            false => Err(model.unsupported_input()),
+        },
+        (Some(prompt), source) if source.is_text() => text::run(arguments, prompt, registry, model),
         (None, SourceRecord { images: Some(_), .. }) => images::run(arguments, registry, model),
         _ => Err(model.unsupported_input()),
     }

@@ -3,7 +3,10 @@
 use std::{path::Path, sync::Arc, time::Instant};
 
 use oomph_core::{Bytes, printable_lines};
-use oomph_data::{Prompt, Vocabulary};
+use oomph_data::{
+    Prompt,
+    tokens::{Continuation, TextEncoding},
+};
 use oomph_trainer::{
     Registry, open_on,
     predict::{Sampling, continue_text},
@@ -21,7 +24,7 @@ pub(super) fn run(
 ) -> Result<Exit, CliError> {
     let start = Instant::now();
     let unsupported = || model.unsupported_input();
-    let vocabulary = model.source.vocabulary().ok_or_else(unsupported)?;
+    let encoding = model.source.text_encoding().ok_or_else(unsupported)?;
     let tokens = Arc::new(Prompt::new(&model.source, prompt).ok_or_else(unsupported)?);
     let TrainedModel { config, checkpoint, .. } = model;
     let report = output::report_directory(config.name());
@@ -34,30 +37,32 @@ pub(super) fn run(
         top_p: options.top_p,
         seed: options.seed,
     };
-    // Decoding starts with the prompt, since the first token may need a space before it.
-    let mut text = vocabulary.decode(tokens.tokens());
-    let start_of_continuation = text.len();
-    warn_of_unknown(&vocabulary, prompt);
+    let (mut text, mut continuation, mut count) = (Continuation::of(&encoding, prompt), String::new(), 0);
+    warn_of_unknown(&encoding, prompt);
     // The prompt is printed with the first token, so that a model that cannot be loaded prints only the error.
     let mut unshown = Some(prompt);
     continue_text(&session, &tokens, sampling, &checkpoint, Some(report), |token| -> Result<(), CliError> {
-        let shown = text.len();
-        vocabulary.append(&mut text, token);
+        let shown = text.push(token);
+        count += 1;
+        continuation.push_str(shown);
         if arguments.json {
             return Ok(());
         }
         output::print(&printable_lines(unshown.take().unwrap_or_default()))?;
-        output::print(&printable_lines(&text[shown..]))
+        output::print(&printable_lines(shown))
     })?;
+    let rest = text.finish();
     if !arguments.json {
         output::print(&printable_lines(unshown.take().unwrap_or_default()))?;
+        output::print(&printable_lines(&rest))?;
         output::print("\n")?;
         return Ok(Exit::Success);
     }
+    continuation.push_str(&rest);
     output::print_json(&Done {
         prompt,
-        continuation: &text[start_of_continuation..],
-        tokens: options.length,
+        continuation: &continuation,
+        tokens: count,
         step: checkpoint.progress().step,
         peak_in_use_bytes: oomph_memory::read().peak_in_use_bytes,
         seconds: start.elapsed().as_secs_f64(),
@@ -67,9 +72,9 @@ pub(super) fn run(
 }
 
 /// Warns of tokens outside the vocabulary. The model reads them as `<unk>`, which it may never have seen.
-fn warn_of_unknown(vocabulary: &Vocabulary, prompt: &str) {
+fn warn_of_unknown(encoding: &TextEncoding, prompt: &str) {
     const SHOWN: usize = 8;
-    let unknown = vocabulary.unknown_in(prompt);
+    let unknown = encoding.unknown_in(prompt);
     let quoted: Vec<_> = unknown.iter().take(SHOWN).map(|token| format!("{token:?}")).collect();
     let more = match unknown.len().saturating_sub(SHOWN) {
         0 => String::new(),

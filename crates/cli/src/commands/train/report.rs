@@ -38,6 +38,7 @@ pub(super) fn report(done: &Done, session: &Session) -> String {
         ("train loss", done.loss.map(decimal)),
         ("eval loss", done.eval_loss.map(decimal)),
         ("eval perplexity", done.eval_perplexity.map(decimal)),
+        ("bits per byte", done.eval_bits_per_byte.map(decimal)),
         ("eval accuracy", done.eval_accuracy.map(percent)),
         (&best_name, best),
         ("unreadable", skipped),

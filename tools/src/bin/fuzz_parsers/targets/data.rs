@@ -8,7 +8,12 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use image::{ImageFormat, RgbImage};
 use oomph_core::Bytes;
-use oomph_data::{Level, Vocabulary, download::Unpack, parsers as data};
+use oomph_data::{
+    Level, Vocabulary,
+    download::Unpack,
+    parsers as data,
+    tokens::{TokenFile, TokenWriter, Tokenizer, Trainer},
+};
 use tar::{Builder, Header};
 
 use super::{KIB, Target};
@@ -36,6 +41,18 @@ pub(super) fn targets() -> Vec<Target> {
             ..Target::new("cifar10 names", |bytes| data::cifar10_names(bytes).is_ok(), vec![NAMES.to_vec()])
         },
         packable("text", |bytes| data::text(bytes).is_ok(), vec!["to be, ō ∀ 𝄞\n".into()]),
+        packable("text pieces", |bytes| data::text_pieces(bytes).is_ok(), vec!["to be, ō ∀ 𝄞\n".into()]),
+        Target {
+            // A document is parsed to an object, and copied.
+            bound: |bytes| 128 * bytes.len() + 8 * KIB + packed(bytes),
+            ..Target::json("json lines", |bytes| data::json_lines(bytes).is_ok(), vec![LINES.to_vec()])
+        },
+        Target {
+            // A token is in five tables, and a merge in three.
+            bound: |bytes| 512 * bytes.len() + 1024 * KIB,
+            ..Target::json("tokenizer", tokenizer, vec![byte_pairs()]).rare(2)
+        },
+        Target::new("token file", |bytes| TokenFile::check(bytes).is_ok(), vec![token_file()]),
         Target {
             // A token of one byte is in a list, in a table of counts and in one of indices.
             bound: |bytes| 512 * bytes.len() + 4 * KIB,
@@ -143,6 +160,33 @@ fn tokens(bytes: &[u8]) -> bool {
     })
 }
 
+/// A tokenizer, and what it makes of a text.
+fn tokenizer(bytes: &[u8]) -> bool {
+    let Ok(tokenizer) = Tokenizer::parse(bytes) else { return false };
+    let text = "to be, 한 <|endoftext|>\n";
+    tokenizer.decode(&tokenizer.encode(text)) == text
+}
+
+/// A small `tokenizer.json`.
+fn byte_pairs() -> Vec<u8> {
+    let mut trainer = Trainer::new();
+    trainer.add(&"to be, or not to be ".repeat(4));
+    serde_json::to_vec(&trainer.train(264).tokenizer).expect("written to memory")
+}
+
+/// A file of four tokens.
+fn token_file() -> Vec<u8> {
+    FOLDER.with(|folder| {
+        let path = folder.path().join("tokens.bin");
+        let tokenizer = Trainer::new().train(257).tokenizer;
+        let mut writer =
+            TokenWriter::create(&path, &tokenizer, [1; 32]).expect("a file in a temporary folder");
+        writer.add_text("to be").expect("a file in a temporary folder");
+        writer.finish().expect("a file in a temporary folder");
+        fs::read(&path).expect("a file in a temporary folder")
+    })
+}
+
 /// The header of a file of weights, with the specification of its samples.
 fn vocabulary_in_weights() -> Vec<u8> {
     let source = r#"{\"spec\":{\"input\":{\"tokens\":{\"steps\":4,\"vocabulary\":2}},\"target\":{\"tokens\":{\"steps\":4,\"vocabulary\":2}}},\"class_names\":[\"<unk>\",\"a\"],\"level\":\"char\"}"#;
@@ -176,4 +220,5 @@ fn records(count: usize) -> Vec<u8> {
 
 const NAMES: &[u8] = b"airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n";
 const SERIES: &[u8] = b"day,temp,\"rain, mm\"\n1,20.5,0\n2,21e0,1.5\n\n3,\"-4\",2\n";
+const LINES: &[u8] = b"{\"text\":\"to be\"}\n\n{\"id\":1,\"text\":\"or \\u0000 not\"}\n";
 const STATISTICS: &[u8] = br#"{"fingerprint":"fingerprint","mean":[0.5,0.4,0.25],"std":[0.5,0.25,1.5]}"#;

@@ -1,7 +1,7 @@
 //! Files of runs: checkpoints, the log, the record of the machine.
 
 use oomph_calibration::parsers::calibration;
-use oomph_data::SourceRecord;
+use oomph_data::{SourceRecord, tokens::Continuation};
 use oomph_runs::parsers as runs;
 
 use super::{KIB, Target};
@@ -77,8 +77,12 @@ const JOURNAL: &str = include_str!("study.log");
 /// A record of data, and what predictions and a resumed training ask it.
 fn source(bytes: &[u8]) -> bool {
     let Ok(record) = serde_json::from_slice::<SourceRecord>(bytes) else { return false };
-    let vocabulary = record.vocabulary();
-    let _ = vocabulary.map(|known| known.decode(&known.encode("to be\n")));
+    if let Some(encoding) = record.text_encoding() {
+        let mut text = Continuation::of(&encoding, "to be\n");
+        for token in encoding.encode("to be\n") {
+            let _ = text.push(token);
+        }
+    }
     let _ = (record.other_data(&record), record.trained_statistics().is_some());
     true
 }

@@ -1,17 +1,34 @@
 //! A sheet of images as a model sees them in training.
+//!
+//! - [`Preview`]: the sheet, drawn from a source of images, and its bytes as PNG.
+//! - [`PreviewRow`]: the sample of a row.
+//!
+//! ```
+//! # use oomph_config::Section;
+//! use oomph_data::{OpenContext, digits};
+//! use oomph_preview::Preview;
+//!
+//! let section = Section::from_toml("data", "crop_padding = 1")?;
+//! let source = digits(&section)?.open(&OpenContext::new("unused", 0))?;
+//! let preview = Preview::of(&*source, 0)?;
+//! assert_eq!(preview.rows.len(), 10, "one digit of each class");
+//! assert_eq!(preview.rows[3].class, Some(3));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! It reads samples as a training does, and writes no files.
 
 use image::{
     ExtendedColorType, ImageEncoder, ImageError,
     codecs::png::{CompressionType, FilterType, PngEncoder},
 };
 use oomph_core::{InputSpec, Key, Split};
-use serde::Serialize;
-
-use crate::{
+use oomph_data::{
     SampleError, Source, Values,
-    loader::augment_key,
+    sampling::augment_key,
     transform::{Fit, ImageShape, Resize, Statistics, View, fitted},
 };
+use serde::Serialize;
 
 /// Rows of a sheet: as many samples.
 const ROWS: usize = 10;
@@ -24,18 +41,6 @@ const SIDES: std::ops::RangeInclusive<usize> = 96..=256;
 
 /// A sheet of training samples as a model sees them, without normalisation: a row a sample, first as it is, then as each of
 /// the first seven epochs augments it. Samples that are mixed in pairs are shown before they are mixed.
-///
-/// ```
-/// # use oomph_config::Section;
-/// use oomph_data::{OpenContext, digits, preview::Preview};
-///
-/// let section = Section::from_toml("data", "crop_padding = 1")?;
-/// let source = digits(&section)?.open(&OpenContext::new("unused", 0))?;
-/// let preview = Preview::of(&*source, 0)?;
-/// assert_eq!(preview.rows.len(), 10, "one digit of each class");
-/// assert_eq!(preview.rows[3].class, Some(3));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct Preview {
     /// The samples, in the order of rows.
@@ -220,8 +225,9 @@ mod tests {
     use image::ImageFormat;
     use oomph_config::Section;
 
+    use oomph_data::{OpenContext, digits, synthetic};
+
     use super::*;
-    use crate::{OpenContext, digits, synthetic};
 
     fn images(settings: &str) -> Arc<dyn Source> {
         let text = format!("height = 12\nwidth = 20\nclasses = 3\n{settings}");

@@ -1,6 +1,6 @@
 use std::{
     collections::{HashMap, HashSet},
-    fmt, io,
+    fmt,
 };
 
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ impl Level {
     /// The tokens of `text`.
     ///
     /// ```
-    /// use oomph_data::Level;
+    /// use oomph_tokens::Level;
     ///
     /// assert_eq!(Level::Char.tokens("to be\n").collect::<Vec<_>>(), ["t", "o", " ", "b", "e", "\n"]);
     /// assert_eq!(Level::Word.tokens("to  be,\nor").collect::<Vec<_>>(), ["to", "be,", "\n", "or"]);
@@ -55,7 +55,7 @@ impl Level {
 /// The tokens that a model knows, by index. The token `<unk>` stands for all others.
 ///
 /// ```
-/// use oomph_data::{Level, Vocabulary};
+/// use oomph_tokens::{Level, Vocabulary};
 ///
 /// let vocabulary = Vocabulary::of(Level::Word, Level::Word.tokens("the cat saw the dog"), 1, 100);
 /// assert_eq!(vocabulary.tokens(), ["<unk>", "the", "cat", "dog", "saw"]);
@@ -126,7 +126,7 @@ impl Vocabulary {
     /// The unknown tokens of `text`, each once, in order.
     ///
     /// ```
-    /// use oomph_data::{Level, Vocabulary};
+    /// use oomph_tokens::{Level, Vocabulary};
     ///
     /// let vocabulary = Vocabulary::of(Level::Char, Level::Char.tokens("to be"), 1, 100);
     /// assert_eq!(vocabulary.unknown_in("to see"), ["s"]);
@@ -160,51 +160,6 @@ impl Vocabulary {
         }
         text.push_str(token);
     }
-}
-
-/// The largest file of a vocabulary.
-pub(super) const MOST_BYTES: u64 = 256 << 20;
-/// The most tokens, as for `data.vocabulary`.
-pub(super) const MOST_TOKENS: usize = 1 << 24;
-
-/// Why a vocabulary cannot be read from a file.
-#[derive(Debug, thiserror::Error)]
-pub enum VocabularyProblem {
-    /// The system cannot read it.
-    #[error("the file cannot be read: {0}")]
-    Io(#[from] io::Error),
-    /// It has another format.
-    #[error("the file is neither JSON nor safetensors")]
-    Unknown,
-    /// It is larger than any vocabulary.
-    #[error("the vocabulary has {0} bytes; expected at most {MOST_BYTES}")]
-    TooLarge(u64),
-    /// It ends before its header does.
-    #[error("the file ends within its header")]
-    Truncated,
-    /// Its JSON is invalid or has another content.
-    #[error("the JSON is not a list of tokens, a `source.json` of a checkpoint or a header of weights: {0}")]
-    Json(serde_json::Error),
-    /// Weights without a record of their source.
-    #[error("the weights do not list their tokens; weights from `oomph export` do")]
-    Silent,
-    /// A record of another kind of data.
-    #[error("its model was not trained on text")]
-    NotOfText,
-    /// Its tokens are of another kind.
-    #[error("its tokens are {found}s, but `data.level` asks for {level}s")]
-    OtherLevel {
-        /// The kind in the file.
-        found: Level,
-        /// The kind of `data.level`.
-        level: Level,
-    },
-    /// It has too few or too many tokens.
-    #[error("it has {0} tokens; expected 2 to {MOST_TOKENS}")]
-    Count(usize),
-    /// A token has two indices.
-    #[error("it has the token {0:?} twice")]
-    Twice(String),
 }
 
 #[cfg(test)]
