@@ -14,6 +14,7 @@ pub(crate) const CONFIGS: &[Embedded] = &embedded![
     "resnet.toml",
     "lstm.toml",
     "lstm-lm.toml",
+    "gru.toml",
     "gpt-shakespeare.toml",
     "vit-photos.toml",
     "mnist.toml",

@@ -5,8 +5,9 @@
 //! - [`Stage`]: a Burn module whose forward takes one activation and gives one. Users implement it for their own.
 //! - [`Pass`]: the context of one forward: training or evaluation, randomness, updated statistics.
 //! - [`Carried`]: the state that recurrent layers carry from one batch to the next.
-//! - [`layers`]: our own convolution, normalisations, linear layers, LSTM, attention, embedding, dropout and pooling.
-//! - [`resnet()`], [`lstm()`], [`lstm_lm()`], [`gpt()`] and [`vit()`]: the built-in models, read from `[model]` settings.
+//! - [`layers`]: our own convolution, normalisations, linear layers, LSTM, GRU, attention, embedding, dropout and pooling.
+//! - [`resnet()`], [`lstm()`], [`lstm_lm()`], [`gru()`], [`gru_lm()`], [`gpt()`] and [`vit()`]: the built-in models, read from
+//!   `[model]` settings.
 //! - [`weights`]: weights from files of PyTorch and torchvision, and from checkpoints.
 //! - [`onnx_graph()`]: a model as an ONNX graph.
 //! - [`Summary`]: a table of the layers of any model, without allocating its tensors.
@@ -39,13 +40,13 @@ mod error;
 mod init;
 pub mod layers;
 mod loss;
-mod lstm;
 mod multiply_adds;
 mod onnx_model;
 mod panic;
 mod parameters;
 mod pass;
 mod policy;
+mod recurrent;
 mod resnet;
 mod stage;
 mod stages;
@@ -59,7 +60,6 @@ pub use carried::Carried;
 pub use error::ModelError;
 pub use init::Init;
 pub use loss::{binary_cross_entropies, binary_cross_entropy, cross_entropy};
-pub use lstm::{lstm, lstm_lm};
 pub use onnx_model::onnx_graph;
 pub use oomph_kernels::{AnyTensor, DeviceError, Kernels, Storage, differentiable, norm::Peers};
 /// ONNX graphs, which stages add themselves to.
@@ -67,6 +67,7 @@ pub use oomph_onnx as onnx;
 pub use parameters::{Named, ParameterInfo};
 pub use pass::Pass;
 pub use policy::Policy;
+pub use recurrent::{gru, gru_lm, lstm, lstm_lm};
 pub use resnet::{Depth, ResNet, Stem, resnet, torchvision_name};
 pub use stage::Stage;
 pub use stages::{Stages, map_stages, visit_stages};

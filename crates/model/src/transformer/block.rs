@@ -55,19 +55,19 @@ impl Stage for BlockStage {
             x.reshape([batch * positions, width])
         };
         let x = rows(x);
-        let qkv =
-            pass.scope("qkv", |pass| self.qkv.forward_behind(Before::Norm(&self.attention_norm), x.clone(), pass))?;
+        let qkv = pass.scope("qkv", |pass| {
+            self.qkv.forward_behind(Before::Norm(&self.attention_norm), x.clone(), pass)
+        })?;
         let [_, width] = qkv.dims();
         let qkv = qkv.reshape([batch, positions, width]);
         let attended = rows(pass.scope("attention", |pass| self.attention.forward(qkv, pass)));
-        let output = pass.scope("attention_output", |pass| {
-            self.attention_output.forward(attended, pass)
-        })?;
+        let output = pass.scope("attention_output", |pass| self.attention_output.forward(attended, pass))?;
         let output = pass.scope("attention_dropout", |pass| self.dropout.forward(output, pass));
         let x = residual(x, output, pass.policy());
-        let up = pass.scope("up", |pass| self.up.forward_behind(Before::Norm(&self.feed_norm), x.clone(), pass))?;
-        let down =
-            pass.scope("down", |pass| self.down.forward_behind(Before::Activation(self.activation), up, pass))?;
+        let up =
+            pass.scope("up", |pass| self.up.forward_behind(Before::Norm(&self.feed_norm), x.clone(), pass))?;
+        let down = pass
+            .scope("down", |pass| self.down.forward_behind(Before::Activation(self.activation), up, pass))?;
         let down = pass.scope("feed_dropout", |pass| self.dropout.forward(down, pass));
         Ok(residual(x, down, pass.policy()).reshape([batch, positions, features]).into())
     }

@@ -44,9 +44,9 @@ impl Registry {
         Self::default()
     }
 
-    /// A registry of oomph's own models (`resnet18` … `resnet152`, `lstm`, `lstm-lm`, `gpt`, `vit`), sources (`digits`, `folder`,
-    /// `cifar10`, `idx`, `csv`, `synthetic`, `text`) and tasks (`classification`, `multi-label`,
-    /// `regression`).
+    /// A registry of oomph's own models (`resnet18` … `resnet152`, `lstm`, `lstm-lm`, `gru`, `gru-lm`, `gpt`, `vit`),
+    /// sources (`digits`, `folder`, `cifar10`, `idx`, `csv`, `synthetic`, `text`) and tasks (`classification`,
+    /// `multi-label`, `regression`).
     pub fn builtin() -> Self {
         let resnets = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"];
         let registry = resnets
@@ -55,6 +55,8 @@ impl Registry {
         registry
             .with_model("lstm", oomph_model::lstm)
             .with_model("lstm-lm", oomph_model::lstm_lm)
+            .with_model("gru", oomph_model::gru)
+            .with_model("gru-lm", oomph_model::gru_lm)
             .with_model("gpt", oomph_model::gpt)
             .with_model("vit", oomph_model::vit)
             .with_source("digits", oomph_data::digits)

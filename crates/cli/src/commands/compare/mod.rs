@@ -9,11 +9,7 @@ mod row;
 use oomph_config::{Config, DeviceName};
 use oomph_core::printable;
 use oomph_timeline::export;
-use oomph_trainer::{
-    Registry,
-    measure::plan_step,
-    open, open_to_plan,
-};
+use oomph_trainer::{Registry, measure::plan_step, open, open_to_plan};
 
 pub(crate) use self::arguments::CompareArguments;
 use self::{
