@@ -4,7 +4,9 @@ use burn::tensor::Device;
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, Key, SampleSpec, TargetSpec};
 use oomph_model::{
-    AnyTensor, Architecture, Init, Kernels, Named, Pass, Policy, Stages, autodiff, gru, lstm, resnet,
+    AnyTensor, Architecture, Init, Kernels, Named, Pass, Policy, Stages, autodiff,
+    recurrent::{gru, lstm},
+    resnet,
 };
 
 use crate::{

@@ -7,7 +7,7 @@ use burn::{
 use oomph_config::Section;
 use oomph_core::{InputSpec, Key, SampleSpec, TargetSpec};
 use oomph_engine::task::DeviceTargets;
-use oomph_model::{Architecture, Pass, Policy, gru, layers::Gru};
+use oomph_model::{Architecture, Pass, Policy, layers::Gru, recurrent::gru};
 
 use crate::{
     golden::Golden,

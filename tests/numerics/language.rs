@@ -8,7 +8,8 @@ use oomph_engine::{
     task::{Classification, DeviceTargets, Task},
 };
 use oomph_model::{
-    AnyTensor, Architecture, Carried, Init, Kernels, Pass, Policy, Stages, autodiff, gru_lm, lstm_lm,
+    AnyTensor, Architecture, Carried, Init, Kernels, Pass, Policy, Stages, autodiff,
+    recurrent::{gru_lm, lstm_lm},
 };
 use oomph_trainer::new_stepper;
 

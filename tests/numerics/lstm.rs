@@ -10,7 +10,7 @@ use oomph_engine::task::{Classification, DeviceTargets, Task};
 use oomph_model::{
     AnyTensor, Init, Kernels, Pass, Policy, Stages, autodiff,
     layers::{Lstm, LstmState},
-    lstm,
+    recurrent::lstm,
 };
 
 use crate::{

@@ -11,7 +11,9 @@ use oomph_engine::{
     record::{model_record, restore_model},
 };
 use oomph_model::{
-    AnyTensor, Architecture, Init, Named, Pass, gru, gru_lm, lstm, lstm_lm, onnx, onnx_graph, resnet,
+    AnyTensor, Architecture, Init, Named, Pass, onnx, onnx_graph,
+    recurrent::{gru, gru_lm, lstm, lstm_lm},
+    resnet,
 };
 use oomph_test_support::{Missing, skip};
 use serde_json::{Value, json};

@@ -6,8 +6,7 @@
 //! - [`Pass`]: the context of one forward: training or evaluation, randomness, updated statistics.
 //! - [`Carried`]: the state that recurrent layers carry from one batch to the next.
 //! - [`layers`]: our own convolution, normalisations, linear layers, LSTM, GRU, attention, embedding, dropout and pooling.
-//! - [`resnet()`], [`lstm()`], [`lstm_lm()`], [`gru()`], [`gru_lm()`], [`gpt()`] and [`vit()`]: the built-in models, read from
-//!   `[model]` settings.
+//! - [`resnet()`], [`gpt()`], [`vit()`] and those of [`recurrent`]: the built-in models, read from `[model]` settings.
 //! - [`weights`]: weights from files of PyTorch and torchvision, and from checkpoints.
 //! - [`onnx_graph()`]: a model as an ONNX graph.
 //! - [`Summary`]: a table of the layers of any model, without allocating its tensors.
@@ -46,7 +45,7 @@ mod panic;
 mod parameters;
 mod pass;
 mod policy;
-mod recurrent;
+pub mod recurrent;
 mod resnet;
 mod stage;
 mod stages;
@@ -67,7 +66,6 @@ pub use oomph_onnx as onnx;
 pub use parameters::{Named, ParameterInfo};
 pub use pass::Pass;
 pub use policy::Policy;
-pub use recurrent::{gru, gru_lm, lstm, lstm_lm};
 pub use resnet::{Depth, ResNet, Stem, resnet, torchvision_name};
 pub use stage::Stage;
 pub use stages::{Stages, map_stages, visit_stages};

@@ -4,8 +4,9 @@ use burn::{module::Module, nn, tensor::Tensor};
 use oomph_config::Section;
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
 use oomph_model::{
-    AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages, check_training, gru, lstm, resnet,
-    summarize,
+    AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages, check_training,
+    recurrent::{gru, lstm},
+    resnet, summarize,
 };
 
 fn images(channels: usize, size: usize, count: usize) -> SampleSpec {

@@ -362,7 +362,7 @@ pub(crate) fn sample() -> Vec<Case> {
         quick(GRU_2, SERIES_64, 16, "precision = 'bf16', recompute = 'stages'", MOMENTUM),
         quick(GRU_2, SERIES_64, 16, "lean = false, precision = 'fp16'", ADAM),
         quick(GRU_TIED, WORDS_35, 8, "micro_batch = 3", ADAM),
-        quick(GRU_TIED, WORDS_35, 8, RELEASES[10], ADAMW),
+        quick(GRU_TIED, WORDS_35, 8, RELEASES[10], ADAM),
         quick(DECODER, TOKENS_64, 8, "", ADAM),
         quick(LLAMA, TOKENS_64, 8, "micro_batch = 3, recompute = 'stages'", ADAMW),
         quick(VISION, PHOTO_64, 8, "lean = false", MOMENTUM),

@@ -1,3 +1,6 @@
+//! Recurrent models, read from `[model]` settings: classifiers and regressions of sequences ([`lstm`], [`gru`]), and language
+//! models ([`lstm_lm`], [`gru_lm`]).
+
 mod classifier;
 mod language;
 
@@ -21,7 +24,7 @@ trait RecurrentLayer: Module + ModuleDisplay + 'static {
     /// The name of the model, and of its layers: `lstm.0`, `lstm.1` and so on.
     const NAME: &'static str;
     /// The state between two time steps.
-    type State;
+    type LayerState;
 
     /// A layer from `features[0]` inputs to `features[1]` hidden units.
     fn new(init: &Init, features: [usize; 2]) -> Self;
@@ -30,15 +33,15 @@ trait RecurrentLayer: Module + ModuleDisplay + 'static {
     fn forward(
         &self,
         input: Tensor<3>,
-        state: Option<Self::State>,
+        state: Option<Self::LayerState>,
         pass: &mut Pass,
-    ) -> Result<(Tensor<3>, Self::State), ModelError>;
+    ) -> Result<(Tensor<3>, Self::LayerState), ModelError>;
 
     /// The tensors of a state, `[B, U]` each, and their names.
-    fn tensors(state: Self::State) -> Vec<(&'static str, Tensor<2>)>;
+    fn tensors(state: Self::LayerState) -> Vec<(&'static str, Tensor<2>)>;
 
     /// The state of such tensors, read by their names.
-    fn state(read: impl Fn(&str) -> Option<Tensor<2>>) -> Option<Self::State>;
+    fn state(read: impl Fn(&str) -> Option<Tensor<2>>) -> Option<Self::LayerState>;
 
     /// Adds the layer to an ONNX graph.
     fn to_onnx(&self, graph: &mut Graph, input: &Value) -> Value;
@@ -46,7 +49,7 @@ trait RecurrentLayer: Module + ModuleDisplay + 'static {
 
 impl RecurrentLayer for Lstm {
     const NAME: &'static str = "lstm";
-    type State = LstmState;
+    type LayerState = LstmState;
 
     fn new(init: &Init, features: [usize; 2]) -> Self {
         Self::new(init, features)
@@ -76,7 +79,7 @@ impl RecurrentLayer for Lstm {
 
 impl RecurrentLayer for Gru {
     const NAME: &'static str = "gru";
-    type State = Tensor<2>;
+    type LayerState = Tensor<2>;
 
     fn new(init: &Init, features: [usize; 2]) -> Self {
         Self::new(init, features)

@@ -53,10 +53,10 @@ impl Registry {
             .into_iter()
             .fold(Self::empty(), |registry, name| registry.with_model(name, oomph_model::resnet));
         registry
-            .with_model("lstm", oomph_model::lstm)
-            .with_model("lstm-lm", oomph_model::lstm_lm)
-            .with_model("gru", oomph_model::gru)
-            .with_model("gru-lm", oomph_model::gru_lm)
+            .with_model("lstm", oomph_model::recurrent::lstm)
+            .with_model("lstm-lm", oomph_model::recurrent::lstm_lm)
+            .with_model("gru", oomph_model::recurrent::gru)
+            .with_model("gru-lm", oomph_model::recurrent::gru_lm)
             .with_model("gpt", oomph_model::gpt)
             .with_model("vit", oomph_model::vit)
             .with_source("digits", oomph_data::digits)

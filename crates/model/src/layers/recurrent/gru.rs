@@ -11,7 +11,11 @@ use oomph_kernels::{
 };
 use oomph_onnx::{Attribute, Graph, Value};
 
-use super::{Cell, Parameters, gate, onnx::Operator, run, uniform};
+use super::{
+    cell::{Cell, Parameters, gate, uniform},
+    onnx::Operator,
+    run::run,
+};
 use crate::{Init, Kernels, LayerKind, ModelError, Pass, Policy};
 
 /// One layer of gated recurrent units (Cho et al. 2014, <https://arxiv.org/abs/1406.1078>; gates as in PyTorch's `nn.GRU`).
@@ -21,7 +25,7 @@ use crate::{Init, Kernels, LayerKind, ModelError, Pass, Policy};
 ///
 /// The paper multiplies r and h before the product with the weights; here, as in PyTorch, r multiplies the product.
 ///
-/// A [lean](crate::Policy::lean) layer has its own backward pass through time, as [`Lstm`](super::Lstm) has. It keeps three
+/// A [lean](crate::Policy::lean) layer has its own backward pass through time, as [`Lstm`](crate::layers::Lstm) has. It keeps three
 /// gates for each step, and computes hₙ again. If the policy asks for [recompute](crate::Policy::recompute) it keeps only the
 /// initial states of runs of about √T steps. Both give the same bits.
 ///

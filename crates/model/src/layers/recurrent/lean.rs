@@ -5,7 +5,10 @@ use burn_backend::DType;
 
 use oomph_kernels::{SecondOutput, cast, differentiable, ranked, zeros};
 
-use super::{Cell, Parameters, segments::SegmentedLayer};
+use super::{
+    cell::{Cell, Parameters},
+    segments::SegmentedLayer,
+};
 use crate::{AnyTensor, Policy, autodiff};
 
 /// The layer as one operation with `N` = 5 + `S` inputs: input, weights, biases and states. Backward keeps the input, the

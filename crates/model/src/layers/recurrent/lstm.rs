@@ -11,7 +11,11 @@ use oomph_kernels::{
 };
 use oomph_onnx::{Attribute, Graph, Value};
 
-use super::{Cell, Parameters, gate, onnx::Operator, run, uniform};
+use super::{
+    cell::{Cell, Parameters, gate, uniform},
+    onnx::Operator,
+    run::run,
+};
 use crate::{Init, Kernels, LayerKind, ModelError, Pass, Policy};
 
 /// One layer of long short-term memory (Hochreiter & Schmidhuber 1997; gates as in PyTorch's `nn.LSTM`).

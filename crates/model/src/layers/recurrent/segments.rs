@@ -10,7 +10,7 @@ use oomph_kernels::{
     zeros,
 };
 
-use super::Cell;
+use super::cell::Cell;
 use crate::{AnyTensor, Kernels, Policy};
 
 /// A layer with its input, off the graph.
@@ -148,9 +148,10 @@ impl<C> SegmentedLayer<C> {
             // Gates are kept if forward is not run again.
             let gates = gates.expect("gates are kept or computed again");
             let end = RunEnd { gates, before, steps: steps.clone(), outputs: output.clone(), after: state };
-            let back = C::backward(end, &factors, kernels);
-            sums = self.add(sums, &steps, &back, wanted);
-            let RunGradients { gates, state: before, .. } = back;
+            let RunGradients { gates, of_hidden, previous, state: before } =
+                C::backward(end, &factors, kernels);
+            let terms = RunTerms { gates: gates.clone(), of_hidden, previous };
+            sums = self.add(sums, &steps, terms, wanted);
             state = before;
             if let Some(of_input) = &of_input {
                 let back = |whole| input_backward(whole, gates, &steps, of_input, kernels);
@@ -172,32 +173,29 @@ impl<C> SegmentedLayer<C> {
         (!fits).then(|| zeros(dims, dtype, self.bias.clone(), self.policy.kernels))
     }
 
-    /// Adds the terms of a run to the parameters' gradients.
-    fn add<const S: usize>(
-        &self,
-        sums: Sums,
-        steps: &Range<usize>,
-        back: &RunGradients<S>,
-        wanted: Wanted,
-    ) -> Sums {
+    /// Adds the terms of a run to the parameters' gradients. The terms end here, as a plan says.
+    fn add(&self, sums: Sums, steps: &Range<usize>, run: RunTerms, wanted: Wanted) -> Sums {
+        let RunTerms { gates, of_hidden, previous } = run;
         let Policy { kernels, .. } = self.policy;
         let of_input = wanted[1].then(|| StepRange { of: self.input.clone(), steps: steps.clone() });
-        let of_hidden = wanted[2].then(|| StepRange { of: back.previous.clone(), steps: 0..steps.len() });
-        let terms = |left: &Tensor<3>, rights, rows| RowTerms {
-            left: left.clone(),
-            rights,
-            rows,
-            dtype: self.policy.dtype(),
-        };
-        let Some(products) = &back.of_hidden else {
-            let terms = terms(&back.gates, [of_input, of_hidden], wanted[3] || wanted[4]);
+        let of_previous = wanted[2].then(|| StepRange { of: previous, steps: 0..steps.len() });
+        let terms = |left, rights, rows| RowTerms { left, rights, rows, dtype: self.policy.dtype() };
+        let Some(products) = of_hidden else {
+            let terms = terms(gates, [of_input, of_previous], wanted[3] || wanted[4]);
             return Sums { of_gates: sums.of_gates.add(terms, kernels), ..sums };
         };
-        let of_gates = sums.of_gates.add(terms(&back.gates, [of_input, None], wanted[3]), kernels);
-        let of_hidden = terms(products, [None, of_hidden], wanted[4]);
-        let of_products = sums.of_products.unwrap_or_default().add(of_hidden, kernels);
+        let of_gates = sums.of_gates.add(terms(gates, [of_input, None], wanted[3]), kernels);
+        let products = terms(products, [None, of_previous], wanted[4]);
+        let of_products = sums.of_products.unwrap_or_default().add(products, kernels);
         Sums { of_gates, of_products: Some(of_products) }
     }
+}
+
+/// The gradients of a run, as far as those of the parameters need them.
+struct RunTerms {
+    gates: Tensor<3>,
+    of_hidden: Option<Tensor<3>>,
+    previous: Tensor<3>,
 }
 
 /// Sums over the rows of all runs: the gradients of weights and biases.
