@@ -104,7 +104,9 @@ pub use oomph_engine::{
 };
 pub use oomph_model::{
     AnyTensor, Architecture, Init, Kernels, LayerKind, ModelError, Named, Pass, Policy, Stage, Stages,
-    Summary, cross_entropy, differentiable, layers, lstm, resnet, summarize,
+    Summary, cross_entropy, differentiable, layers,
+    recurrent::{gru, lstm},
+    resnet, summarize,
 };
 pub use oomph_plan::Backend;
 pub use oomph_runs::{Done, Event, Observer, Quiet, Tick};

@@ -6,7 +6,7 @@ state dict as safetensors and as `.pth` (today's archive, the format before 1.6,
 fp16 within a training's checkpoint of a parallel module), lets oomph compute the
 logits, and compares them with torchvision's in eval mode. Then trains a few steps
 with oomph, exports, loads that into torchvision with `strict=True`, and compares
-again. An LSTM, a GPT-2 of `transformers` and a vision transformer of torchvision go the same way, without training.
+again. An LSTM, a GRU, a GPT-2 of `transformers` and a vision transformer of torchvision go the same way, without training.
 
     cargo build --release -p oomph -p oomph-tools --bins
     /tmp/torchvenv/bin/python tools/weights_parity.py    # --target DIR for another target/
@@ -134,31 +134,32 @@ def writing(tools, arch):
 
 
 class Classifier(nn.Module):
-    def __init__(self):
+    def __init__(self, kind):
         super().__init__()
-        self.lstm = nn.LSTM(8, 12, num_layers=2, batch_first=True)
+        layers = {"lstm": nn.LSTM, "gru": nn.GRU}[kind]
+        setattr(self, kind, layers(8, 12, num_layers=2, batch_first=True))
         self.fc = nn.Linear(12, 10)
 
 
-LSTM = """
-model = { name = "lstm", hidden = 12, layers = 2, weights = "lstm.pth" }
+RECURRENT = """
+model = { name = "KIND", hidden = 12, layers = 2, weights = "KIND.pth" }
 data = { source = "digits", layout = "rows" }
 train = { steps = 2 }
 """
 
 
-def lstm(tools):
+def recurrent(tools, kind):
     torch.manual_seed(1)
-    net = Classifier()
-    torch.save(net.state_dict(), tools.folder / "lstm.pth")
-    (tools.folder / "lstm.toml").write_text(LSTM)
-    tools.oomph("export", "--config", "lstm.toml", "--weights", "lstm.pth", "--to", "same.safetensors")
+    net = Classifier(kind)
+    torch.save(net.state_dict(), tools.folder / f"{kind}.pth")
+    (tools.folder / f"{kind}.toml").write_text(RECURRENT.replace("KIND", kind))
+    tools.oomph("export", "--config", f"{kind}.toml", "--weights", f"{kind}.pth", "--to", "same.safetensors")
     same = load_file(tools.folder / "same.safetensors")
     assert all(torch.equal(same[k], v) for k, v in net.state_dict().items())
-    tools.oomph("train", "--config", "lstm.toml", "--quiet", "--set", "run.directory=lstm-run")
-    tools.oomph("export", "lstm-run", "--to", "trained.safetensors")
+    tools.oomph("train", "--config", f"{kind}.toml", "--quiet", "--set", f"run.directory={kind}-run")
+    tools.oomph("export", f"{kind}-run", "--to", "trained.safetensors")
     net.load_state_dict(load_file(tools.folder / "trained.safetensors"), strict=True)
-    print("lstm: exported, strict")
+    print(f"{kind}: exported, strict")
 
 
 def scattered(net, seed):
@@ -222,7 +223,8 @@ def main():
         for arch in arguments.archs:
             reading(tools, arch)
             writing(tools, arch)
-        lstm(tools)
+        recurrent(tools, "lstm")
+        recurrent(tools, "gru")
         gpt2(tools)
         vit(tools)
     sys.exit(1 if worst else 0)

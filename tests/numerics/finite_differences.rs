@@ -4,7 +4,9 @@ use burn::tensor::Device;
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, Key, SampleSpec, TargetSpec};
 use oomph_model::{
-    AnyTensor, Architecture, Init, Kernels, Named, Pass, Policy, Stages, autodiff, lstm, resnet,
+    AnyTensor, Architecture, Init, Kernels, Named, Pass, Policy, Stages, autodiff,
+    recurrent::{gru, lstm},
+    resnet,
 };
 
 use crate::{
@@ -38,17 +40,22 @@ fn gradients_of_bottlenecks_are_those_of_central_differences() {
 }
 
 #[test]
-fn gradients_of_the_lstm_are_those_of_central_differences() {
+fn gradients_of_recurrent_layers_are_those_of_central_differences() {
     let spec = SampleSpec {
         input: InputSpec::Sequence { steps: 6, features: 4 },
         target: TargetSpec::Class { count: 3 },
     };
-    for kernels in [Kernels::Cpu, Kernels::Composed] {
-        let chain = Chain::new(lstm, "hidden = 5\nlayers = 2", &spec, 3);
-        let policy = Policy { kernels, ..Policy::default() };
-        check::<2>(&format!("lstm by {kernels:?}"), &Chain { policy, ..chain });
+    let models: [(&str, ReadModel); 2] = [("lstm", lstm), ("gru", gru)];
+    for (name, read) in models {
+        for kernels in [Kernels::Cpu, Kernels::Composed] {
+            let chain = Chain::new(read, "hidden = 5\nlayers = 2", &spec, 3);
+            let policy = Policy { kernels, ..Policy::default() };
+            check::<2>(&format!("{name} by {kernels:?}"), &Chain { policy, ..chain });
+        }
     }
 }
+
+type ReadModel = fn(&Section) -> Result<Architecture, ConfigError>;
 
 /// Moves each parameter by itself: the loss must change as its gradient says.
 fn check<const D: usize>(what: &str, chain: &Chain) {

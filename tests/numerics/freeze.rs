@@ -20,9 +20,9 @@ fn resnet(freeze: &str, rest: &str) -> String {
     format!("model = {{ name = 'resnet18', width = 8, stem = 'small', freeze = {freeze} }}\n{RESNET}\n{rest}")
 }
 
-fn lstm(freeze: &str) -> String {
+fn recurrent(name: &str, freeze: &str) -> String {
     format!(
-        "model = {{ name = 'lstm', hidden = 12, layers = 3, dropout = 0.3, freeze = {freeze} }}
+        "model = {{ name = '{name}', hidden = 12, layers = 3, dropout = 0.3, freeze = {freeze} }}
          data = {{ source = 'digits', layout = 'rows', workers = 0 }}
          train = {{ batch = 16 }}
          optimizer = {{ name = 'adam' }}"
@@ -52,8 +52,10 @@ fn frozen_stages_keep_every_bit_and_the_others_train() {
         (resnet("['stem', 'layer1', 'layer2', 'layer3', 'layer4']", ""), &["stem", "layer"]),
         (resnet("['stem', 'layer2']", "memory = { recompute = 'stages' }"), &["stem", "layer2"]),
         (resnet("['head']", "memory = { micro_batch = 8 }"), &["head"]),
-        (lstm("['lstm.0', 'lstm.1']"), &["lstm.0", "lstm.1"]),
-        (lstm("['lstm.1']"), &["lstm.1"]),
+        (recurrent("lstm", "['lstm.0', 'lstm.1']"), &["lstm.0", "lstm.1"]),
+        (recurrent("lstm", "['lstm.1']"), &["lstm.1"]),
+        (recurrent("gru", "['gru.0', 'gru.1']"), &["gru.0", "gru.1"]),
+        (recurrent("gru", "['gru.1']"), &["gru.1"]),
     ] {
         let (before, after, optimized) = trained(&config);
         let is_frozen = |name: &str| frozen.iter().any(|frozen| name.starts_with(frozen));

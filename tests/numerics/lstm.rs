@@ -10,7 +10,7 @@ use oomph_engine::task::{Classification, DeviceTargets, Task};
 use oomph_model::{
     AnyTensor, Init, Kernels, Pass, Policy, Stages, autodiff,
     layers::{Lstm, LstmState},
-    lstm,
+    recurrent::lstm,
 };
 
 use crate::{
@@ -24,14 +24,14 @@ const TOLERANCE: f64 = 1e-5;
 const LAYERS: usize = 2;
 
 /// One kind of result, held against PyTorch's absolutely and relatively.
-struct Parity<'a> {
+pub(crate) struct Parity<'a> {
     golden: &'a Golden,
     absolute: Comparison,
     relative: Comparison,
 }
 
 impl<'a> Parity<'a> {
-    fn new(what: &str, golden: &'a Golden) -> Self {
+    pub(crate) fn new(what: &str, golden: &'a Golden) -> Self {
         Self {
             golden,
             absolute: Comparison::new(format!("{what}, absolute"), TOLERANCE),
@@ -39,13 +39,13 @@ impl<'a> Parity<'a> {
         }
     }
 
-    fn compare(&mut self, key: &str, found: &[f32]) {
+    pub(crate) fn compare(&mut self, key: &str, found: &[f32]) {
         let expected = &self.golden.get(key).values;
         self.absolute.absolute(key, found, expected);
         self.relative.elements(key, found, expected);
     }
 
-    fn finish(self) {
+    pub(crate) fn finish(self) {
         self.absolute.finish();
         self.relative.finish();
     }
@@ -53,7 +53,7 @@ impl<'a> Parity<'a> {
 
 /// By our own kernels, those again with recomputation, by our backward pass composed of Burn's operations, and by
 /// Burn's backward passes.
-fn policies() -> [(String, Policy); 4] {
+pub(crate) fn policies() -> [(String, Policy); 4] {
     let policy = |lean, kernels, recompute| {
         let policy = Policy { lean, kernels, recompute, ..Policy::default() };
         (format!("lean={lean} {kernels:?} recompute={recompute}"), policy)

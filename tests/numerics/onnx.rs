@@ -10,7 +10,11 @@ use oomph_engine::{
     HostTensor,
     record::{model_record, restore_model},
 };
-use oomph_model::{AnyTensor, Architecture, Init, Named, Pass, lstm, lstm_lm, onnx, onnx_graph, resnet};
+use oomph_model::{
+    AnyTensor, Architecture, Init, Named, Pass, onnx, onnx_graph,
+    recurrent::{gru, gru_lm, lstm, lstm_lm},
+    resnet,
+};
 use oomph_test_support::{Missing, skip};
 use serde_json::{Value, json};
 
@@ -37,9 +41,11 @@ fn images(name: &'static str, text: &str) -> Case {
     Case { name, architecture, spec, inputs: vec![vec![3, 3, 34, 32], vec![1, 3, 34, 32]] }
 }
 
+/// The name of a case begins with that of its layers.
 fn sequences(name: &'static str, text: &str, target: TargetSpec) -> Case {
     let spec = SampleSpec { input: InputSpec::Sequence { steps: 9, features: 5 }, target };
-    let architecture = lstm(&settings(text)).expect("an LSTM");
+    let read = if name.starts_with("gru") { gru } else { lstm };
+    let architecture = read(&settings(text)).expect("a recurrent network");
     Case { name, architecture, spec, inputs: vec![vec![4, 9, 5], vec![1, 3, 5]] }
 }
 
@@ -48,7 +54,8 @@ fn texts(name: &'static str, text: &str) -> Case {
         input: InputSpec::Tokens { steps: 12, vocabulary: 11 },
         target: TargetSpec::Tokens { steps: 12, vocabulary: 11 },
     };
-    let architecture = lstm_lm(&settings(text)).expect("a language model");
+    let read = if name.starts_with("gru") { gru_lm } else { lstm_lm };
+    let architecture = read(&settings(text)).expect("a language model");
     Case { name, architecture, spec, inputs: vec![vec![3, 12], vec![1, 20], vec![2, 1]] }
 }
 
@@ -73,10 +80,13 @@ fn cases() -> Vec<Case> {
         sequences("lstm-3-layers", "hidden = 6\nlayers = 3\ndropout = 0.5", CLASSES),
         sequences("lstm-values", "hidden = 6", TargetSpec::Values { features: 2 }),
         sequences("lstm-labels", "hidden = 6", LABELS),
+        sequences("gru", "hidden = 6", CLASSES),
+        sequences("gru-3-layers", "hidden = 6\nlayers = 3\ndropout = 0.5", CLASSES),
         rows,
         labels,
         texts("lm", "hidden = 6\nembedding = 4\nlayers = 2\ndropout = 0.3"),
         texts("lm-tied", "hidden = 6\ntied = true"),
+        texts("gru-lm", "hidden = 6\nembedding = 4\nlayers = 2\ndropout = 0.3"),
     ]
 }
 

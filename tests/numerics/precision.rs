@@ -15,6 +15,11 @@ const LSTM: &str = "model = { name = 'lstm', hidden = 16, layers = 2 }
     train = { batch = 32 }
     optimizer = { name = 'sgd' }";
 
+const GRU: &str = "model = { name = 'gru', hidden = 16, layers = 2 }
+    data = { source = 'digits', layout = 'rows', workers = 0 }
+    train = { batch = 32 }
+    optimizer = { name = 'sgd' }";
+
 /// The loss of the first step, and how far it moves each parameter.
 struct Step {
     loss: f64,
@@ -53,7 +58,9 @@ fn gradients_of_sixteen_bits_are_those_of_thirty_two_but_for_rounding() {
     // A number of bf16 has 8 bits, one of fp16 11: roundings of 2⁻⁹ and 2⁻¹² of it, a few dozen one after another. A
     // ResNet at its beginning makes much of them: PyTorch's autocast moves the gradient of such a one by 0.32 and 0.12
     // of its norm (torchvision's resnet18 with a 3×3 stem on 32 images of 8×8, PyTorch 2.15, CPU).
-    for (model, name, bf16, fp16) in [(RESNET, "resnet", 0.45, 0.18), (LSTM, "lstm", 0.02, 0.0025)] {
+    for (model, name, bf16, fp16) in
+        [(RESNET, "resnet", 0.45, 0.18), (LSTM, "lstm", 0.02, 0.0025), (GRU, "gru", 0.02, 0.0025)]
+    {
         let exact = Step::take(model, "");
         for (precision, of_loss, of_moves) in [("bf16", 0.01, bf16), ("fp16", 0.001, fp16)] {
             for lean in [true, false] {
@@ -71,7 +78,7 @@ fn gradients_of_sixteen_bits_are_those_of_thirty_two_but_for_rounding() {
 #[test]
 fn lean_layers_have_the_gradients_of_burns_operations() {
     // What is rounded in another order, to 2⁻²⁴; a ResNet at its beginning makes much of it, as above.
-    for (model, name) in [(RESNET, "resnet"), (LSTM, "lstm")] {
+    for (model, name) in [(RESNET, "resnet"), (LSTM, "lstm"), (GRU, "gru")] {
         let [burns, lean] = ["lean = false", "lean = true"].map(|memory| Step::take(model, memory));
         let (loss, moves) = ((lean.loss / burns.loss - 1.0).abs(), lean.error(&burns));
         assert!(loss < 1e-6 && moves < 1e-5, "{name}: loss {loss:.1e}, moves {moves:.1e}");

@@ -17,6 +17,11 @@ const LSTM: &str = "model = { name = 'lstm', hidden = 12, layers = 3, dropout = 
     train = { batch = 16 }
     optimizer = { name = 'adam' }";
 
+const GRU: &str = "model = { name = 'gru', hidden = 12, layers = 3, dropout = 0.3 }
+    data = { source = 'digits', layout = 'rows', workers = 0 }
+    train = { batch = 16 }
+    optimizer = { name = 'adam' }";
+
 /// Its head is tied to its embedding, and its state goes from batch to batch.
 const LANGUAGE: &str = "model = { name = 'lstm-lm', hidden = 12, layers = 2, dropout = 0.3, tied = true }
     data = { source = 'synthetic', kind = 'tokens', vocabulary = 10, steps = 7, workers = 0 }
@@ -25,9 +30,12 @@ const LANGUAGE: &str = "model = { name = 'lstm-lm', hidden = 12, layers = 2, dro
 
 #[test]
 fn stages_computed_again_train_to_the_same_bits() {
-    for (model, named) in
-        [(RESNET, "['layer1', 'layer3.0']"), (LSTM, "['lstm.1']"), (LANGUAGE, "['embedding', 'lstm.1']")]
-    {
+    for (model, named) in [
+        (RESNET, "['layer1', 'layer3.0']"),
+        (LSTM, "['lstm.1']"),
+        (GRU, "['gru.1']"),
+        (LANGUAGE, "['embedding', 'lstm.1']"),
+    ] {
         for lean in [true, false] {
             let kept = train(model, lean, "'none'");
             for recompute in ["'stages'", named, "'ops'"] {

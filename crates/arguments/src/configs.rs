@@ -14,6 +14,7 @@ pub(crate) const CONFIGS: &[Embedded] = &embedded![
     "resnet.toml",
     "lstm.toml",
     "lstm-lm.toml",
+    "gru.toml",
     "gpt-shakespeare.toml",
     "gpt-bpe.toml",
     "vit-photos.toml",

@@ -7,7 +7,7 @@
 //! - [`AnyTensor`]: a tensor whose rank is known at run time.
 //! - [`graph`]: the way into and out of Burn's autodiff graph; [`differentiable`] adds a hand-written backward pass to
 //!   it.
-//! - [`conv`], [`norm`], [`lstm`], [`linear`], [`attention`], [`row_norm`], [`feed_forward`], [`cross_entropy`], [`binary_cross_entropy`] and the
+//! - [`conv`], [`norm`], [`lstm`], [`gru`], [`linear`], [`attention`], [`row_norm`], [`feed_forward`], [`cross_entropy`], [`binary_cross_entropy`] and the
 //!   operations below: forward and backward of layers, on plain tensors.
 //! - [`offload`]: tensors that lie in host memory while their device does without them.
 //! - [`SgdStep`] and [`AdamStep`]: optimizer steps in one pass; [`packed`]: steps with moments of 8 or 16 bits; [`averaged`]: averages over
@@ -43,6 +43,7 @@ mod flex_tensor;
 mod gpu;
 pub mod gradients;
 pub mod graph;
+pub mod gru;
 mod host;
 mod interleave;
 mod kernels;
@@ -53,6 +54,7 @@ pub mod offload;
 mod optimizer_step;
 pub mod packed;
 mod panels;
+pub mod recurrent;
 mod reduce;
 pub mod row_norm;
 mod sequence;

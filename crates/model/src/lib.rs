@@ -5,8 +5,8 @@
 //! - [`Stage`]: a Burn module whose forward takes one activation and gives one. Users implement it for their own.
 //! - [`Pass`]: the context of one forward: training or evaluation, randomness, updated statistics.
 //! - [`Carried`]: the state that recurrent layers carry from one batch to the next.
-//! - [`layers`]: our own convolution, normalisations, linear layers, LSTM, attention, embedding, dropout and pooling.
-//! - [`resnet()`], [`lstm()`], [`lstm_lm()`], [`gpt()`] and [`vit()`]: the built-in models, read from `[model]` settings.
+//! - [`layers`]: our own convolution, normalisations, linear layers, LSTM, GRU, attention, embedding, dropout and pooling.
+//! - [`resnet()`], [`gpt()`], [`vit()`] and those of [`recurrent`]: the built-in models, read from `[model]` settings.
 //! - [`weights`]: weights from files of PyTorch and torchvision, and from checkpoints.
 //! - [`onnx_graph()`]: a model as an ONNX graph.
 //! - [`Summary`]: a table of the layers of any model, without allocating its tensors.
@@ -41,13 +41,13 @@ mod key_value_cache;
 pub mod layers;
 mod lora;
 mod loss;
-mod lstm;
 mod multiply_adds;
 mod onnx_model;
 mod panic;
 mod parameters;
 mod pass;
 mod policy;
+pub mod recurrent;
 mod resnet;
 mod stage;
 mod stages;
@@ -63,7 +63,6 @@ pub use init::Init;
 pub use key_value_cache::KeyValueCache;
 pub use lora::{LORA_ENDINGS, Lora};
 pub use loss::{binary_cross_entropies, binary_cross_entropy, cross_entropy};
-pub use lstm::{lstm, lstm_lm};
 pub use onnx_model::onnx_graph;
 pub use oomph_kernels::{AnyTensor, DeviceError, Kernels, Storage, differentiable, norm::Peers};
 /// ONNX graphs, which stages add themselves to.

@@ -151,6 +151,8 @@ impl<S: Stage> AnyStage for Slot<S> {
 
     fn kind(&self) -> &'static str {
         let path = type_name::<S>();
+        // A generic stage is called by its own name.
+        let path = path.split('<').next().unwrap_or(path);
         path.rsplit("::").next().unwrap_or(path)
     }
 }

@@ -4,7 +4,9 @@ use burn::{module::Module, nn, tensor::Tensor};
 use oomph_config::Section;
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
 use oomph_model::{
-    AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages, check_training, lstm, resnet, summarize,
+    AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages, check_training,
+    recurrent::{gru, lstm},
+    resnet, summarize,
 };
 
 fn images(channels: usize, size: usize, count: usize) -> SampleSpec {
@@ -58,15 +60,16 @@ fn the_batch_scales_outputs_and_not_parameters() {
 }
 
 #[test]
-fn an_lstm_counts_both_products_of_each_step() {
-    let architecture = lstm(&settings("hidden = 16\nlayers = 2")).unwrap();
-    let input = InputSpec::Sequence { steps: 8, features: 5 };
-    let spec = SampleSpec { input, target: TargetSpec::Class { count: 10 } };
-    let summary = summarize(&architecture, &spec, 3).unwrap();
-    let gates = 4 * 16;
-    assert_eq!(summary.parameters, gates * (5 + 16 + 2) + gates * (16 + 16 + 2) + 16 * 10 + 10);
-    let step = gates * (5 + 16) + gates * (16 + 16);
-    assert_eq!(summary.multiply_adds, (3 * (8 * step + 160)) as u64);
+fn recurrent_layers_count_both_products_of_each_step() {
+    let settings = settings("hidden = 16\nlayers = 2");
+    for (architecture, gates) in [(lstm(&settings), 4 * 16), (gru(&settings), 3 * 16)] {
+        let input = InputSpec::Sequence { steps: 8, features: 5 };
+        let spec = SampleSpec { input, target: TargetSpec::Class { count: 10 } };
+        let summary = summarize(&architecture.unwrap(), &spec, 3).unwrap();
+        assert_eq!(summary.parameters, gates * (5 + 16 + 2) + gates * (16 + 16 + 2) + 16 * 10 + 10);
+        let step = gates * (5 + 16) + gates * (16 + 16);
+        assert_eq!(summary.multiply_adds, (3 * (8 * step + 160)) as u64);
+    }
 }
 
 /// A user's stage made of Burn's layers.

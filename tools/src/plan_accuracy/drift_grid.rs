@@ -78,6 +78,10 @@ const LANGUAGE: [&str; 2] = [
     "name = 'lstm-lm', hidden = 128, layers = 2, dropout = 0.2",
     "source = 'synthetic', kind = 'tokens', steps = 24, vocabulary = 300",
 ];
+const GRU: [&str; 2] = [
+    "name = 'gru-lm', hidden = 128, layers = 2, dropout = 0.2",
+    "source = 'synthetic', kind = 'tokens', steps = 24, vocabulary = 300",
+];
 const DECODER: [&str; 2] = [
     "name = 'gpt', layers = 3, hidden = 64, heads = 4, dropout = 0.1, tied = false",
     "source = 'synthetic', kind = 'tokens', steps = 24, vocabulary = 300, carry = false",
@@ -102,7 +106,7 @@ const fn strategy(name: &'static str, devices: usize, settings: &'static str) ->
 }
 
 /// The rows of the table.
-pub(crate) const FEATURES: [Feature; 33] = [
+pub(crate) const FEATURES: [Feature; 35] = [
     Feature { memory: FP16, ..feature("resnet18 fp16", RESNET) },
     Feature {
         memory: FP16,
@@ -152,6 +156,8 @@ pub(crate) const FEATURES: [Feature; 33] = [
     Feature { memory: ", offload = ['optimizer']", ..feature("lstm state offloaded", LSTM) },
     feature("gpt", DECODER),
     Feature { memory: RECOMPUTE_STAGES, ..feature("gpt recompute stages", DECODER) },
+    feature("gru-lm carried", GRU),
+    Feature { memory: RECOMPUTE_STAGES, ..feature("gru-lm carried, recompute stages", GRU) },
 ];
 
 /// The columns of the table.

@@ -55,6 +55,8 @@ const LSTM_2: &str = "name = 'lstm', hidden = 128, layers = 2, dropout = 0.2";
 const OWN: &str = "name = 'own', hidden = 512";
 const LANGUAGE: &str = "name = 'lstm-lm', hidden = 256";
 const TIED: &str = "name = 'lstm-lm', hidden = 128, layers = 2, dropout = 0.2, tied = true";
+const GRU_2: &str = "name = 'gru', hidden = 128, layers = 2, dropout = 0.2";
+const GRU_TIED: &str = "name = 'gru-lm', hidden = 128, layers = 2, dropout = 0.2, tied = true";
 const DECODER: &str = "name = 'gpt', layers = 2, hidden = 128, heads = 4";
 const LLAMA: &str =
     "name = 'gpt', preset = 'llama', layers = 2, hidden = 128, heads = 4, key_heads = 2, dropout = 0.1";
@@ -212,6 +214,38 @@ pub(crate) fn all() -> Vec<Case> {
     cases.extend(packed_state());
     cases.extend(offloaded());
     cases.extend(transformers());
+    cases.extend(gated_units());
+    cases
+}
+
+/// Gated recurrent units, alone and with each lever.
+fn gated_units() -> Vec<Case> {
+    let with = |model, data, batch, optimizer, memory| Case { model, data, batch, optimizer, memory };
+    let mut cases = Vec::new();
+    for batch in [1, 16, 128] {
+        cases.push(with("name = 'gru', hidden = 128", SERIES_16, batch, ADAM, ""));
+        cases.push(with("name = 'gru', hidden = 256", SERIES_64, batch, MOMENTUM, ""));
+    }
+    for batch in [4, 20] {
+        cases.push(with(GRU_TIED, WORDS_35, batch, ADAMW, ""));
+    }
+    cases.push(with("name = 'gru', hidden = 128", SERIES_160, 16, ADAM, ""));
+    cases.push(with(GRU_2, SERIES_64, 50, MOMENTUM, "micro_batch = 16"));
+    for memory in POLICIES {
+        cases.push(with(GRU_2, SERIES_64, 4, ADAM, memory));
+        cases.push(with(GRU_2, SERIES_64, 32, ADAM, memory));
+        cases.push(with(GRU_TIED, WORDS_35, 10, ADAM, memory));
+    }
+    for memory in RELEASES {
+        cases.push(with(GRU_2, SERIES_64, 4, ADAM, memory));
+        cases.push(with(GRU_TIED, WORDS_35, 10, ADAM, memory));
+    }
+    for memory in BESIDE_STATE {
+        cases.push(with(GRU_2, SERIES_16, 4, ADAMW_INT8, memory));
+    }
+    for memory in OFFLOADS {
+        cases.push(with(GRU_TIED, WORDS_35, 10, LION, memory));
+    }
     cases
 }
 
@@ -324,6 +358,11 @@ pub(crate) fn sample() -> Vec<Case> {
         quick(LSTM_256, SERIES_16, 1, RELEASES[0], MOMENTUM),
         quick(TIED, WORDS_35, 8, RELEASES[10], ADAM),
         quick(OWN, PHOTO, 16, RELEASES[5], SGD),
+        quick(GRU_2, SERIES_64, 16, "", ADAM),
+        quick(GRU_2, SERIES_64, 16, "precision = 'bf16', recompute = 'stages'", MOMENTUM),
+        quick(GRU_2, SERIES_64, 16, "lean = false, precision = 'fp16'", ADAM),
+        quick(GRU_TIED, WORDS_35, 8, "micro_batch = 3", ADAM),
+        quick(GRU_TIED, WORDS_35, 8, RELEASES[10], ADAM),
         quick(DECODER, TOKENS_64, 8, "", ADAM),
         quick(LLAMA, TOKENS_64, 8, "micro_batch = 3, recompute = 'stages'", ADAMW),
         quick(VISION, PHOTO_64, 8, "lean = false", MOMENTUM),

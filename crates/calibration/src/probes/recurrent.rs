@@ -3,7 +3,9 @@ use std::rc::Rc;
 use burn::tensor::{DType, Device, Tensor};
 use oomph_kernels::{
     RowSums, RowTerms, StepRange,
-    lstm::{LstmEnd, LstmMatrix, LstmOutputs, LstmStart, lstm_backward, lstm_forward, lstm_input_backward},
+    gru::{GruBack, gru_backward, gru_forward},
+    lstm::{lstm_backward, lstm_forward},
+    recurrent::{RecurrentMatrix, RunEnd, RunOutputs, RunStart, input_backward},
 };
 
 use super::{CPU, FORMATS, copied, full, probe};
@@ -37,7 +39,19 @@ const SHAPES: [[usize; 4]; 24] = [
     [16, 32, 256, 256],
 ];
 
-/// A run of steps of an LSTM.
+/// Those at which a GRU is measured. Elsewhere its speed differs from an LSTM's as at these.
+const GRU_SHAPES: [[usize; 4]; 8] = [
+    [8, 6, 64, 256],
+    [32, 8, 64, 256],
+    [64, 8, 256, 256],
+    [16, 8, 1024, 1024],
+    [2, 8, 8, 16],
+    [32, 32, 64, 256],
+    [32, 64, 128, 128],
+    [4, 16, 512, 512],
+];
+
+/// A run of steps of an LSTM or a GRU.
 #[derive(Clone, Copy)]
 struct Run {
     batch: usize,
@@ -50,10 +64,13 @@ struct Run {
 
 pub(super) fn probes() -> Vec<Probe> {
     let of_format = |dtype| {
-        SHAPES.into_iter().flat_map(move |[batch, steps, features, units]| {
-            let run = Run { batch, steps, features, units, dtype };
+        let run =
+            move |[batch, steps, features, units]: [usize; 4]| Run { batch, steps, features, units, dtype };
+        let of_lstm = SHAPES.into_iter().map(run).flat_map(|run| {
             [run.matrix(), run.forward(), run.backward(), run.input_backward(), run.weight_backward()]
-        })
+        });
+        let of_gru = GRU_SHAPES.into_iter().map(run).flat_map(|run| [run.gru_forward(), run.gru_backward()]);
+        of_lstm.chain(of_gru)
     };
     FORMATS.into_iter().flat_map(of_format).collect()
 }
@@ -80,7 +97,7 @@ impl Run {
             let weight = self.weight(self.units, device);
             move || -> Ready {
                 let weight = weight.clone();
-                Box::new(move || drop(LstmMatrix::transposed(weight, self.dtype, CPU)))
+                Box::new(move || drop(RecurrentMatrix::transposed(weight, self.dtype, CPU)))
             }
         })
     }
@@ -90,15 +107,15 @@ impl Run {
             let (input, state) = (self.sequence(self.features, device), self.state(device));
             let bias = full([4 * self.units], device);
             let matrices = [self.features, self.units].map(|columns| {
-                Rc::new(LstmMatrix::transposed(self.weight(columns, device), self.dtype, CPU))
+                Rc::new(RecurrentMatrix::transposed(self.weight(columns, device), self.dtype, CPU))
             });
             move || -> Ready {
-                let start = LstmStart {
+                let start = RunStart {
                     input: input.clone(),
                     steps: 0..self.steps,
                     bias: bias.clone(),
                     state: state.clone(),
-                    outputs: LstmOutputs::New,
+                    outputs: RunOutputs::New,
                     keeps_gates: true,
                 };
                 let [of_input, recurrent] = matrices.clone();
@@ -111,9 +128,9 @@ impl Run {
         probe("lstm_backward", move |device| {
             let (gates, outputs) = (self.gates(device), self.sequence(self.units, device));
             let state = self.state(device);
-            let recurrent = Rc::new(LstmMatrix::plain(self.weight(self.units, device), self.dtype, CPU));
+            let recurrent = Rc::new(RecurrentMatrix::plain(self.weight(self.units, device), self.dtype, CPU));
             move || -> Ready {
-                let end = LstmEnd {
+                let end = RunEnd {
                     gates: copied(&gates),
                     before: state.clone(),
                     steps: 0..self.steps,
@@ -126,13 +143,61 @@ impl Run {
         })
     }
 
+    /// The weight of a GRU.
+    fn gru_weight(self, columns: usize, device: &Device) -> Tensor<2> {
+        full([3 * self.units, columns], device)
+    }
+
+    fn gru_forward(self) -> Probe {
+        probe("lstm_forward gru", move |device| {
+            let (input, [hidden, _]) = (self.sequence(self.features, device), self.state(device));
+            let bias = full([6 * self.units], device);
+            let matrices = [self.features, self.units].map(|columns| {
+                Rc::new(RecurrentMatrix::transposed(self.gru_weight(columns, device), self.dtype, CPU))
+            });
+            move || -> Ready {
+                let start = RunStart {
+                    input: input.clone(),
+                    steps: 0..self.steps,
+                    bias: bias.clone(),
+                    state: [hidden.clone()],
+                    outputs: RunOutputs::New,
+                    keeps_gates: true,
+                };
+                let [of_input, recurrent] = matrices.clone();
+                Box::new(move || drop(gru_forward(start, &of_input, &recurrent, CPU)))
+            }
+        })
+    }
+
+    fn gru_backward(self) -> Probe {
+        probe("lstm_backward gru", move |device| {
+            let gates = self.sequence(3 * self.units, device);
+            let (outputs, [hidden, _]) = (self.sequence(self.units, device), self.state(device));
+            let (weight, bias) = (self.gru_weight(self.units, device), full([6 * self.units], device));
+            let back = Rc::new(GruBack::new(weight, bias, self.dtype, CPU));
+            move || -> Ready {
+                let end = RunEnd {
+                    gates: copied(&gates),
+                    before: [hidden.clone()],
+                    steps: 0..self.steps,
+                    outputs: outputs.clone(),
+                    after: [hidden.clone()],
+                };
+                let back = back.clone();
+                Box::new(move || drop(gru_backward(end, &back, CPU)))
+            }
+        })
+    }
+
     fn input_backward(self) -> Probe {
         probe("lstm_input_backward", move |device| {
             let (gates, whole) = (self.gates(device), self.sequence(self.features, device));
-            let of_input = Rc::new(LstmMatrix::plain(self.weight(self.features, device), self.dtype, CPU));
+            let of_input =
+                Rc::new(RecurrentMatrix::plain(self.weight(self.features, device), self.dtype, CPU));
             move || -> Ready {
                 let (gates, whole, of_input) = (gates.clone(), copied(&whole), of_input.clone());
-                Box::new(move || drop(lstm_input_backward(whole, gates, &(0..self.steps), &of_input, CPU)))
+                Box::new(move || drop(input_backward(whole, gates, &(0..self.steps), &of_input, CPU)))
             }
         })
     }

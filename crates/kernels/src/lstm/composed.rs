@@ -1,4 +1,4 @@
-//! A run of steps by Burn's operations, step by step.
+//! The steps of an LSTM by Burn's operations.
 
 use burn::tensor::{
     Tensor,
@@ -6,35 +6,19 @@ use burn::tensor::{
 };
 use burn_backend::DType;
 
-use super::{
-    matrix::LstmMatrix,
-    run::{LstmEnd, LstmGradients, LstmOutputs, LstmStart, LstmSteps},
+use crate::recurrent::{
+    RecurrentMatrix, RunEnd, RunGradients,
+    composed::{StepProducts, at_step, complement, gates_of, narrow, rounded, wide},
 };
-use crate::{cast::cast, kernels::Kernels, sequence::place_steps};
 
-fn narrow<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
-    cast(tensor, dtype, Kernels::Composed)
-}
-
-fn wide<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
-    narrow(tensor, DType::F32)
-}
-
-/// The tensor in 32 bits, rounded to the nearest that `dtype` can hold.
-fn rounded<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
-    wide(narrow(tensor, dtype))
-}
-
-/// One step, `[B, F]`, of a sequence, `[B, k, F]`.
-fn at_step(sequence: &Tensor<3>, step: usize) -> Tensor<2> {
-    let [batch, _, features] = sequence.dims();
-    sequence.clone().narrow(1, step, 1).reshape([batch, features])
-}
-
-/// The gates i, f, g, o of `[B, 4U]`.
-fn gates_of(gates: &Tensor<2>) -> [Tensor<2>; 4] {
-    let units = gates.dims()[1] / 4;
-    std::array::from_fn(|gate| gates.clone().narrow(1, gate * units, units))
+/// A step forward.
+pub(super) fn step(products: StepProducts<'_>, [_, cell]: [Tensor<2>; 2]) -> (Tensor<2>, [Tensor<2>; 2]) {
+    let StepProducts { of_input, of_hidden, bias, dtype } = products;
+    let [i, f, g, o] = gates_of(&(of_hidden + of_input + bias.clone().unsqueeze()));
+    let gates = rounded(Tensor::cat(vec![sigmoid(i), sigmoid(f), tanh(g), sigmoid(o)], 1), dtype);
+    let cell = next_cell(&gates, cell);
+    let hidden = put_out(&gates, &cell, dtype);
+    (gates, [hidden, cell])
 }
 
 fn next_cell(gates: &Tensor<2>, cell: Tensor<2>) -> Tensor<2> {
@@ -47,38 +31,8 @@ fn put_out(gates: &Tensor<2>, cell: &Tensor<2>, dtype: DType) -> Tensor<2> {
     rounded(o * tanh(cell.clone()), dtype)
 }
 
-pub(super) fn forward(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatrix) -> LstmSteps {
-    let LstmStart { input, steps, bias, state: [mut hidden, mut cell], outputs, keeps_gates } = start;
-    let dtype = recurrent.dtype;
-    let [batch, _, features] = input.dims();
-    let (count, matrix) = (steps.len(), recurrent.tensor());
-    let input = narrow(input.narrow(1, steps.start, count).reshape([batch * count, features]), dtype);
-    let projected = wide(input.matmul(of_input.tensor())).reshape([batch, count, 4 * recurrent.sizes.inner]);
-    let (mut all_gates, mut all_hidden) = (Vec::with_capacity(count), Vec::with_capacity(count));
-    for step in 0..count {
-        let product = wide(narrow(hidden, dtype).matmul(matrix.clone()));
-        let [i, f, g, o] = gates_of(&(product + at_step(&projected, step) + bias.clone().unsqueeze()));
-        let gates = rounded(Tensor::cat(vec![sigmoid(i), sigmoid(f), tanh(g), sigmoid(o)], 1), dtype);
-        cell = next_cell(&gates, cell);
-        hidden = put_out(&gates, &cell, dtype);
-        if keeps_gates {
-            all_gates.push(gates);
-        }
-        all_hidden.push(hidden.clone());
-    }
-    let output = match outputs {
-        LstmOutputs::Known => None,
-        LstmOutputs::There(mut output) => {
-            place_steps(&mut output, Tensor::stack(all_hidden, 1), steps.start, Kernels::Composed);
-            Some(output)
-        }
-        LstmOutputs::New => Some(narrow(Tensor::stack(all_hidden, 1), dtype)),
-    };
-    LstmSteps { gates: keeps_gates.then(|| Tensor::stack(all_gates, 1)), output, state: [hidden, cell] }
-}
-
-pub(super) fn backward(end: LstmEnd, recurrent: &LstmMatrix) -> LstmGradients {
-    let LstmEnd { gates, before: [hidden, cell], steps: of_run, outputs, after } = end;
+pub(super) fn backward(end: RunEnd<2>, recurrent: &RecurrentMatrix) -> RunGradients<2> {
+    let RunEnd { gates, before: [hidden, cell], steps: of_run, outputs, after } = end;
     let [mut hidden_gradient, mut cell_gradient] = after;
     let (dtype, matrix) = (recurrent.dtype, recurrent.tensor());
     let outputs = wide(outputs.narrow(1, of_run.start, of_run.len()));
@@ -103,8 +57,9 @@ pub(super) fn backward(end: LstmEnd, recurrent: &LstmMatrix) -> LstmGradients {
         all_gates.push(of_gates);
     }
     all_gates.reverse();
-    LstmGradients {
+    RunGradients {
         gates: Tensor::stack(all_gates, 1),
+        of_hidden: None,
         previous: Tensor::stack(hiddens, 1),
         state: [hidden_gradient, cell_gradient],
     }
@@ -117,8 +72,6 @@ fn go_back(
     of_hidden: Tensor<2>,
     of_next_cell: Tensor<2>,
 ) -> (Tensor<2>, Tensor<2>) {
-    // 1 − x, for the output of a sigmoid or a square.
-    let complement = |tensor: Tensor<2>| tensor.neg() + 1.0;
     let activated = tanh(cell);
     let of_cell = of_next_cell + of_hidden.clone() * o.clone() * complement(activated.clone().square());
     let of_gates = [

@@ -1,36 +1,25 @@
 //! The custom operations around a GPU's LSTM: all steps of a run in one launch.
 
-use std::ops::Range;
-
-use burn::tensor::Tensor;
 use burn_backend::DType;
 
-use super::{
-    matrix::LstmMatrix,
-    run::{LstmEnd, LstmGradients, LstmOutputs, LstmStart, LstmSteps},
-};
 use crate::{
     any_tensor::{AnyTensor, ranked},
     custom_op::CustomOp,
     gpu::{self, on_gpu},
+    recurrent::{RecurrentMatrix, RunEnd, RunGradients, RunOutputs, RunStart, RunSteps, words},
 };
 
-/// The matrix with its rows in order.
-pub(super) fn contiguous(matrix: Tensor<2>) -> Tensor<2> {
-    let outputs = vec![(matrix.dims().to_vec(), matrix.dtype())];
-    let operation = CustomOp { name: "contiguous", inputs: vec![matrix.into()], outputs, in_place: 1 };
-    gpu::one(on_gpu!(operation, [], |inputs| {
-        inputs.into_iter().map(oomph_gpu_kernels::contiguous).collect()
-    }))
-}
-
 /// Runs the steps. Outputs are written into the tensor of the sequence, if there is one; gates and state are new.
-pub(super) fn forward(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatrix) -> LstmSteps {
-    let LstmStart { input, steps, bias, state: [hidden, cell], outputs, keeps_gates } = start;
+pub(super) fn forward(
+    start: RunStart<2>,
+    of_input: &RecurrentMatrix,
+    recurrent: &RecurrentMatrix,
+) -> RunSteps<2> {
+    let RunStart { input, steps, bias, state: [hidden, cell], outputs, keeps_gates } = start;
     let [batch, all_steps, features] = input.dims();
     let (units, count, dtype) = (recurrent.sizes.inner, steps.len(), recurrent.dtype);
     let state = (vec![batch, units], DType::F32);
-    let writes = !matches!(outputs, LstmOutputs::Known);
+    let writes = !matches!(outputs, RunOutputs::Known);
     let of_outputs = writes.then(|| (vec![batch, all_steps, units], dtype));
     let of_gates = keeps_gates.then(|| (vec![batch, count, 4 * units], dtype));
     // Gates in 32 bits overwrite the product of inputs and weights.
@@ -67,13 +56,13 @@ pub(super) fn forward(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmM
     let mut next = || made.next().expect("the operation has the outputs that it declares");
     let output = writes.then(|| ranked(next()));
     let gates = keeps_gates.then(|| ranked(next()));
-    LstmSteps { output, gates, state: [ranked(next()), ranked(next())] }
+    RunSteps { output, gates, state: [ranked(next()), ranked(next())] }
 }
 
 /// Goes back through the steps. The gradients of gates of 32 bits overwrite the gates.
 #[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
-pub(super) fn backward(end: LstmEnd, recurrent: &LstmMatrix) -> LstmGradients {
-    let LstmEnd { gates, before: [hidden, cell], steps, outputs, after } = end;
+pub(super) fn backward(end: RunEnd<2>, recurrent: &RecurrentMatrix) -> RunGradients<2> {
+    let RunEnd { gates, before: [hidden, cell], steps, outputs, after } = end;
     let [hidden_gradient, cell_gradient] = after;
     let dims @ [batch, count, _] = gates.dims();
     let units = recurrent.sizes.columns;
@@ -102,31 +91,10 @@ pub(super) fn backward(end: LstmEnd, recurrent: &LstmMatrix) -> LstmGradients {
         let [hidden, cell] = made.state;
         vec![made.gates, made.previous, hidden, cell]
     }));
-    LstmGradients { gates: ranked(gates), previous: ranked(previous), state: [hidden, cell].map(ranked) }
-}
-
-/// Writes the input gradient of a run of steps into `whole`: in place, if nobody else holds it.
-pub(super) fn input_backward(
-    whole: Tensor<3>,
-    gates: Tensor<3>,
-    steps: &Range<usize>,
-    of_input: &LstmMatrix,
-) -> Tensor<3> {
-    let [batch, all_steps, features] = whole.dims();
-    let dtype = whole.dtype();
-    let rows = batch * steps.len();
-    let narrow =
-        if of_input.dtype == DType::F32 { 0 } else { words(rows * of_input.sizes.inner, of_input.dtype) };
-    let product = if steps.len() < all_steps { words(rows * features, dtype) } else { 0 };
-    let rest = [gates.into(), of_input.tensor().into()];
-    let operation = CustomOp::changing("lstm_input_backward", whole, rest, dtype);
-    gpu::one(on_gpu!(operation, [narrow, product], |inputs| {
-        let [whole, gates, of_input] = gpu::listed(inputs);
-        vec![oomph_gpu_kernels::lstm::lstm_input_backward(whole, gates, steps, of_input)]
-    }))
-}
-
-/// Elements of `dtype` in words of 32 bits.
-fn words(elements: usize, dtype: DType) -> usize {
-    (elements * dtype.size()).div_ceil(4)
+    RunGradients {
+        gates: ranked(gates),
+        of_hidden: None,
+        previous: ranked(previous),
+        state: [hidden, cell].map(ranked),
+    }
 }

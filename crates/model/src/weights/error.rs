@@ -85,7 +85,7 @@ impl WeightsError {
             }
             Self::Io { .. } | Self::NotFinite { .. } => None,
             Self::Format { problem, .. } => problem.hint().map(str::to_owned),
-            Self::Mismatch { model, .. } if model.starts_with("lstm") => Some(
+            Self::Mismatch { model, .. } if model.starts_with("lstm") || model.starts_with("gru") => Some(
                 "`model.name`, `model.hidden`, `model.layers`, `model.embedding` and `model.tied` must be those of the \
                  network that the weights are of"
                     .into(),

@@ -6,7 +6,9 @@ use burn::tensor::Device;
 use oomph_config::Section;
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
 use oomph_model::{
-    Architecture, Init, Named, Stages, lstm, parameters_wanted, resnet,
+    Architecture, Init, Named, Stages, parameters_wanted,
+    recurrent::lstm,
+    resnet,
     weights::{Fit, WeightFile, WeightsError, fit, load, wanted},
 };
 use safetensors::{Dtype, serialize_to_file, tensor::TensorView};

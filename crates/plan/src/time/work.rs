@@ -94,14 +94,15 @@ fn of_own_kernel(operation: &OperationIr, op: &CustomOpIr) -> Work {
             convolution(&op.id, operation, [input, weight, gradient])
         }
         // Gates of a run, [B, k, 4U], of inputs and of hidden units.
-        ("lstm_forward", inputs, [.., hidden, _]) => {
-            // The outputs of other runs come before the sequence that is read.
-            let first = usize::from(matches!(op.scalars[..], [ScalarIr::UInt(1..), ..]));
-            let features = inputs.get(first).map_or(0, last);
-            recurrent(operation, op, [dim(hidden, 0), steps_of_run(op), last(hidden)], features)
-        }
+        ("lstm_forward", _, [.., hidden, _]) => run_forward(operation, op, hidden, LSTM),
+        ("gru_forward", _, [.., hidden]) => run_forward(operation, op, hidden, GRU),
         ("lstm_backward", _, [gates, hidden, ..]) => {
-            recurrent(operation, op, [dim(gates, 0), dim(gates, 1), last(hidden)], 0)
+            recurrent(operation, op, [dim(gates, 0), dim(gates, 1), last(hidden)], 0, LSTM)
+        }
+        // Three gates, and the product of the candidate again.
+        ("gru_backward", _, [gates, hidden, ..]) => {
+            let sizes = [dim(gates, 0), dim(gates, 1), last(hidden)];
+            recurrent(operation, op, sizes, 0, RecurrentCell { products: 4, ..GRU })
         }
         ("lstm_input_backward", [whole, gates, ..], _) => {
             let sizes = [dim(gates, 0) * dim(gates, 1), last(whole), last(gates)];
@@ -175,16 +176,40 @@ fn convolution(name: &str, operation: &OperationIr, [input, weight, output]: [&T
     }
 }
 
-/// Steps of an LSTM: rows of the batch, steps and units, and features of an input that is multiplied too.
+/// What the time of a recurrent layer's steps depends on, beside its sizes.
+#[derive(Clone, Copy)]
+struct RecurrentCell {
+    /// The kinds of its operations, forward and backward. Those of a GRU are special ones of an LSTM, which has the same
+    /// loops: a calibration without them has the speeds of the LSTM's.
+    kinds: [&'static str; 2],
+    /// Products for each hidden unit and input.
+    products: usize,
+}
+
+const LSTM: RecurrentCell = RecurrentCell { kinds: ["lstm_forward", "lstm_backward"], products: 4 };
+const GRU: RecurrentCell = RecurrentCell { kinds: ["lstm_forward gru", "lstm_backward gru"], products: 3 };
+
+/// A run forward, whose last hidden units are `hidden`.
+fn run_forward(operation: &OperationIr, op: &CustomOpIr, hidden: &TensorIr, cell: RecurrentCell) -> Work {
+    // The outputs of other runs come before the sequence that is read.
+    let first = usize::from(matches!(op.scalars[..], [ScalarIr::UInt(1..), ..]));
+    let features = op.inputs.get(first).map_or(0, last);
+    recurrent(operation, op, [dim(hidden, 0), steps_of_run(op), last(hidden)], features, cell)
+}
+
+/// Steps of a recurrent layer: rows of the batch, steps and units, and features of an input that is multiplied too. Only
+/// forward multiplies one.
 fn recurrent(
     operation: &OperationIr,
     op: &CustomOpIr,
     [rows, steps, units]: [usize; 3],
     features: usize,
+    cell: RecurrentCell,
 ) -> Work {
-    let arithmetic = 2.0 * (rows * steps) as f64 * (4 * units) as f64 * (features + units) as f64;
+    let width = cell.products * units;
+    let arithmetic = 2.0 * (rows * steps) as f64 * width as f64 * (features + units) as f64;
     let sizes = numbers([rows, steps, units, features.max(1)]);
-    let kind = kind(&op.id, operation);
+    let kind = kind(cell.kinds[usize::from(features == 0)], operation);
     Work { kind, sizes, arithmetic, bytes: traffic_of_run(op), mapped: mapped(operation) }
 }
 
@@ -356,6 +381,21 @@ mod tests {
         let read = [gates, input, tensor(10, &[32, 8, 256])];
         let added = own("add_products", &[&sums[..], &read].concat(), &sums);
         assert_eq!(added.arithmetic, 2.0 * 256.0 * (1024 * 384) as f64);
+    }
+
+    #[test]
+    fn a_run_of_a_gru_has_three_products_forward_and_four_backward() {
+        let (input, output) = (tensor(1, &[32, 8, 128]), tensor(2, &[32, 8, 256]));
+        let (gates, state) = (tensor(3, &[32, 8, 768]), tensor(4, &[32, 256]));
+        let rows = 2.0 * (32 * 8) as f64;
+        let outputs = [output.clone(), gates.clone(), state.clone()];
+        let forward = own("gru_forward", from_ref(&input), &outputs);
+        assert_eq!(forward.kind, "lstm_forward gru");
+        assert_eq!(forward.arithmetic, rows * 768.0 * (128 + 256) as f64);
+        let outputs = [gates.clone(), output, state, gates.clone()];
+        let backward = own("gru_backward", from_ref(&gates), &outputs);
+        assert_eq!(backward.kind, "lstm_backward gru");
+        assert_eq!(backward.arithmetic, rows * (4 * 256 * 256) as f64);
     }
 
     #[test]

@@ -44,17 +44,19 @@ impl Registry {
         Self::default()
     }
 
-    /// A registry of oomph's own models (`resnet18` … `resnet152`, `lstm`, `lstm-lm`, `gpt`, `vit`), sources (`digits`, `folder`,
-    /// `cifar10`, `idx`, `csv`, `synthetic`, `text`) and tasks (`classification`, `multi-label`,
-    /// `regression`).
+    /// A registry of oomph's own models (`resnet18` … `resnet152`, `lstm`, `lstm-lm`, `gru`, `gru-lm`, `gpt`, `vit`),
+    /// sources (`digits`, `folder`, `cifar10`, `idx`, `csv`, `synthetic`, `text`) and tasks (`classification`,
+    /// `multi-label`, `regression`).
     pub fn builtin() -> Self {
         let resnets = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"];
         let registry = resnets
             .into_iter()
             .fold(Self::empty(), |registry, name| registry.with_model(name, oomph_model::resnet));
         registry
-            .with_model("lstm", oomph_model::lstm)
-            .with_model("lstm-lm", oomph_model::lstm_lm)
+            .with_model("lstm", oomph_model::recurrent::lstm)
+            .with_model("lstm-lm", oomph_model::recurrent::lstm_lm)
+            .with_model("gru", oomph_model::recurrent::gru)
+            .with_model("gru-lm", oomph_model::recurrent::gru_lm)
             .with_model("gpt", oomph_model::gpt)
             .with_model("vit", oomph_model::vit)
             .with_source("digits", oomph_data::digits)

@@ -50,6 +50,13 @@ pub(crate) const LSTM: &str = "
     optimizer = { name = 'adamw', lr = 4e-3, clip_global_norm = 1.0 }
 ";
 
+pub(crate) const GRU: &str = "
+    model = { name = 'gru', hidden = 24, layers = 2 }
+    data = { source = 'digits', layout = 'rows', workers = 0, last_batch = 'drop' }
+    train = { steps = 3, batch = 16, seed = 0, eval_every = 'never' }
+    optimizer = { name = 'adamw', lr = 4e-3, clip_global_norm = 1.0 }
+";
+
 pub(crate) const LANGUAGE: &str = "
     model = { name = 'lstm-lm', hidden = 32, layers = 1 }
     data = { source = 'text', path = 'README.md', level = 'char', steps = 16 }

@@ -12,7 +12,7 @@ mod losses;
 
 use std::{fs, process::Command};
 
-use case::{Against, Case, LANGUAGE, LSTM, ONE_LONG_STEP, Products, RESNET, case};
+use case::{Against, Case, GRU, LANGUAGE, LSTM, ONE_LONG_STEP, Products, RESNET, case};
 
 use super::Simulation;
 use crate::Outcome;
@@ -45,11 +45,12 @@ const fn gradients(name: &'static str, config: &'static str) -> Case {
     case(name, config, "T4", ONE_LONG_STEP, Against::Gradients(1e-3))
 }
 
-const CASES: [Case; 29] = [
+const CASES: [Case; 30] = [
     case("resnet fp32", RESNET, "T4", &[], Against::Processor(1e-3)),
     case("lstm fp32", LSTM, "T4", &[], Against::Processor(1e-3)),
     case("language model fp32", LANGUAGE, "T4", &[], Against::Processor(1e-3)),
     case("resnet fp16", RESNET, "T4", FEW_STEPS_FP16, Against::ItsOwnDeviation(2e-3)),
+    case("gru fp32", GRU, "T4", &[], Against::Processor(1e-3)),
     case("lstm bf16", LSTM, "A100", &["memory.precision=bf16"], Against::ItsOwnDeviation(2e-3)),
     case("resnet bf16", RESNET, "A100", FEW_STEPS_BF16, Against::ItsOwnDeviation(5e-3)),
     case("resnet recompute", RESNET, "T4", &["memory.recompute=stages"], Against::Processor(1e-3)),

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use burn::tensor::Tensor;
 
-use super::{ROWS, matrix::LstmMatrix};
+use super::{ROWS, matrix::RecurrentMatrix};
 use crate::{
     any_tensor::ranked,
     custom_op::{CustomOp, Workspace},
@@ -18,7 +18,7 @@ pub(super) fn backward(
     whole: Tensor<3>,
     gates: Tensor<3>,
     steps: &Range<usize>,
-    of_input: &LstmMatrix,
+    of_input: &RecurrentMatrix,
 ) -> Tensor<3> {
     let dims @ [batch, all_steps, features] = whole.dims();
     let dtype = whole.dtype();
@@ -50,7 +50,7 @@ struct InputRun<'a> {
     steps: Range<usize>,
     /// Samples of a task.
     samples: usize,
-    of_input: &'a LstmMatrix,
+    of_input: &'a RecurrentMatrix,
     workspace: Workspace,
 }
 

@@ -1,4 +1,4 @@
-use std::ops::Range;
+use std::{marker::PhantomData, ops::Range};
 
 use burn_backend::{DType, Shape, TensorMetadata};
 use burn_flex::FlexTensor;
@@ -6,10 +6,11 @@ use oomph_core::{Account, charge};
 
 use super::{
     ROWS,
-    cell::{activate, next_cell, put_out},
-    matrix::LstmMatrix,
+    cell::Cell,
+    chunks_of_all,
+    matrix::RecurrentMatrix,
     rows_of_a_task,
-    run::{LstmOutputs, LstmStart, LstmSteps},
+    run::{RunOutputs, RunStart, RunSteps},
     workspace,
 };
 use crate::{
@@ -25,107 +26,127 @@ use crate::{
 
 /// Elements between the gates of two rows while they are computed. At a power of two they would compete for the same few
 /// lines of the first-level cache.
-fn stride(units: usize) -> usize {
+fn stride(width: usize) -> usize {
     const LINE: usize = 16;
-    4 * units + LINE
+    width + LINE
 }
 
-/// Runs the steps by our own kernel. Outputs are written into the tensor of the sequence, if there is one; gates and state
+/// Runs the steps by our own kernel. Outputs are written into the tensor of the sequence, if there is one; gates and states
 /// are new.
-pub(super) fn own(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatrix) -> LstmSteps {
-    let LstmStart { input, steps, bias, state: [hidden, cell], outputs, keeps_gates } = start;
+pub(crate) fn own<C: Cell<S>, const S: usize>(
+    start: RunStart<S>,
+    of_input: &RecurrentMatrix,
+    recurrent: &RecurrentMatrix,
+) -> RunSteps<S> {
+    let RunStart { input, steps, bias, state, outputs, keeps_gates } = start;
     let [batch, all_steps, _] = input.dims();
     let units = recurrent.sizes.inner;
-    let state = (vec![batch, units], DType::F32);
-    let writes = !matches!(outputs, LstmOutputs::Known);
+    let width = C::GATES * units;
+    let of_state = (vec![batch, units], DType::F32);
+    let writes = !matches!(outputs, RunOutputs::Known);
     let of_outputs = writes.then(|| (vec![batch, all_steps, units], recurrent.dtype));
-    let of_gates = keeps_gates.then(|| (vec![batch, steps.len(), 4 * units], DType::F32));
-    let (count, of_each) = (steps.len(), of_input.sizes.elements_beside(ROWS) + ROWS * stride(units));
-    let workspace = workspace(batch, recurrent, of_each);
-    let run = ForwardRun {
-        makes_outputs: matches!(outputs, LstmOutputs::New),
+    let of_gates = keeps_gates.then(|| (vec![batch, steps.len(), width], DType::F32));
+    // The gates of some rows and, where they are apart, the products of hidden units.
+    let of_rows = if C::IS_SUM { ROWS * stride(width) } else { 2 * ROWS * stride(width) };
+    let workspace = workspace(batch, recurrent, of_input.sizes.elements_beside(ROWS) + of_rows);
+    let count = steps.len();
+    let run = ForwardRun::<C> {
+        makes_outputs: matches!(outputs, RunOutputs::New),
         keeps_gates,
         steps,
         of_input,
         recurrent,
         workspace: Workspace { steps: count, ..workspace },
+        cell: PhantomData,
     };
     let there = outputs.there().map(AnyTensor::from);
     let in_place = usize::from(there.is_some());
-    let inputs = [input.into(), bias.into(), hidden.into(), cell.into()].into_iter();
+    let inputs = [input.into(), bias.into()].into_iter().chain(state.map(AnyTensor::from));
     let matrices = [of_input, recurrent].map(|matrix| matrix.panels().into());
     let operation = CustomOp {
-        name: "lstm_forward",
+        name: C::OPERATIONS[0],
         inputs: there.into_iter().chain(inputs).chain(matrices).collect(),
-        outputs: of_outputs.into_iter().chain(of_gates).chain([state.clone(), state]).collect(),
+        outputs: of_outputs.into_iter().chain(of_gates).chain(vec![of_state; S]).collect(),
         in_place,
     };
     let made = operation
-        .run_all(run.workspace, |inputs| by_dtype!(recurrent.dtype, E => run.on::<E>(inputs, in_place)));
+        .run_all(run.workspace, |inputs| by_dtype!(recurrent.dtype, E => run.on::<E, S>(inputs, in_place)));
     let mut made = made.into_iter();
     // The outputs are declared above, with these ranks.
     let mut next = || made.next().expect("the operation has the outputs that it declares");
     let output = writes.then(|| ranked(next()));
     let gates = keeps_gates.then(|| ranked(next()));
-    LstmSteps { output, gates, state: [ranked(next()), ranked(next())] }
+    RunSteps { output, gates, state: std::array::from_fn(|_| ranked(next())) }
 }
 
 /// A forward pass over a run of steps.
-struct ForwardRun<'a> {
+struct ForwardRun<'a, C> {
     steps: Range<usize>,
-    of_input: &'a LstmMatrix,
-    recurrent: &'a LstmMatrix,
+    of_input: &'a RecurrentMatrix,
+    recurrent: &'a RecurrentMatrix,
     workspace: Workspace,
     /// Whether the outputs are a new tensor.
     makes_outputs: bool,
     keeps_gates: bool,
+    cell: PhantomData<C>,
 }
 
-impl ForwardRun<'_> {
+impl<C> ForwardRun<'_, C> {
     /// Runs the kernel. `inputs`: the outputs of other runs, if any, and then the tensors that are read.
-    fn on<E: StoredFloat>(&self, mut inputs: Vec<FlexTensor>, in_place: usize) -> Vec<FlexTensor> {
+    fn on<E: StoredFloat, const S: usize>(
+        &self,
+        mut inputs: Vec<FlexTensor>,
+        in_place: usize,
+    ) -> Vec<FlexTensor>
+    where
+        C: Cell<S>,
+    {
         let read = inputs.split_off(in_place);
         let [batch, all_steps, _] = [0, 1, 2].map(|dim| read[0].shape()[dim]);
         let (steps, units) = (self.steps.len(), self.recurrent.sizes.inner);
         let there = inputs.first_mut().map(E::storage);
         let of_outputs = if self.makes_outputs { batch * all_steps * units } else { 0 };
-        let of_gates = if self.keeps_gates { batch * steps * 4 * units } else { 0 };
+        let of_gates = if self.keeps_gates { batch * steps * C::GATES * units } else { 0 };
         let (outputs, (gates, state)) = uninit::made(of_outputs, |outputs| {
             uninit::made(of_gates, |gates| {
                 let outputs = self.makes_outputs.then_some(outputs);
-                self.write::<E>(&read, there, outputs, self.keeps_gates.then_some(gates))
+                self.write::<E, S>(&read, there, outputs, self.keeps_gates.then_some(gates))
             })
         });
         let shape = Shape::from([batch, all_steps, units]);
         inputs.extend(self.makes_outputs.then(|| E::tensor(outputs, shape)));
-        inputs.extend(self.keeps_gates.then(|| tensor(gates, &[batch, steps, 4 * units])));
+        inputs.extend(self.keeps_gates.then(|| tensor(gates, &[batch, steps, C::GATES * units])));
         inputs.extend(state.map(|state| tensor(state, &[batch, units])));
         inputs
     }
 
     /// Writes outputs, to `there` or to `new`, and gates if they are kept. Gives the last state.
-    fn write<E: StoredFloat>(
+    fn write<E: StoredFloat, const S: usize>(
         &self,
         read: &[FlexTensor],
         there: Option<&mut [E]>,
         new: Option<UninitSlice<'_, E>>,
         gates: Option<UninitSlice<'_>>,
-    ) -> [Vec<f32>; 2] {
-        let [bias, hidden, cell, of_input, recurrent] = [1, 2, 3, 4, 5].map(|index| floats(&read[index]));
-        let all_steps = read[0].shape()[1];
-        let (mut hidden, mut cell) = (hidden.to_vec(), cell.to_vec());
+    ) -> [Vec<f32>; S]
+    where
+        C: Cell<S>,
+    {
+        let [bias, of_input, recurrent] = [1, 2 + S, 3 + S].map(|index| floats(&read[index]));
+        let [batch, all_steps] = [0, 1].map(|dim| read[0].shape()[dim]);
+        let mut state: [Vec<f32>; S] = std::array::from_fn(|index| floats(&read[2 + index]).to_vec());
         let (steps, units) = (self.steps.len(), self.recurrent.sizes.inner);
-        let rows = rows_of_a_task(hidden.len() / units.max(1), steps, self.recurrent);
+        let rows = rows_of_a_task(batch, steps, self.recurrent);
         let recurrent = &Panels::new(recurrent, self.recurrent.sizes);
         let of_input = &Panels::new(of_input, self.of_input.sizes);
         let mut beside = zeros(self.workspace.shared);
         let mut there = there.map(|there| there.chunks_mut((rows * all_steps * units).max(1)));
         let mut new = new.map(|new| new.parts(rows * all_steps * units));
-        let mut gates = gates.map(|gates| gates.parts(rows * steps * 4 * units));
-        let state = hidden.chunks_mut((rows * units).max(1)).zip(cell.chunks_mut((rows * units).max(1)));
+        let of_gates = steps * C::GATES * units;
+        let mut gates = gates.map(|gates| gates.parts(rows * of_gates));
+        let states = chunks_of_all(&mut state, (rows * units).max(1));
         let of_task = self.recurrent.sizes.elements_beside(rows).max(1);
-        let tasks = state.zip(beside.chunks_mut(of_task)).enumerate();
-        let tasks = tasks.map(|(index, ((hidden, cell), beside))| ForwardTask {
+        let tasks = states.zip(beside.chunks_mut(of_task)).enumerate();
+        let tasks = tasks.map(|(index, (state, beside))| ForwardTask::<C, E, S> {
             inputs: TaskInputs {
                 values: StoredFloats::of(&read[0]),
                 first_row: index * rows,
@@ -137,20 +158,20 @@ impl ForwardRun<'_> {
             bias,
             recurrent,
             first_step: self.steps.start,
-            gates: StepOutputs::of(None, gates.as_mut().and_then(Iterator::next), steps * 4 * units),
+            gates: StepOutputs::of(None, gates.as_mut().and_then(Iterator::next), of_gates),
             outputs: StepOutputs::of(
                 there.as_mut().and_then(Iterator::next),
                 new.as_mut().and_then(Iterator::next),
                 all_steps * units,
             ),
-            hidden,
-            cell,
+            state,
             beside,
+            cell: PhantomData,
         });
         workers::each(tasks, self.workspace, |forward, workspace| {
             vectorised(ForwardWork { forward, workspace });
         });
-        [hidden, cell]
+        state
     }
 }
 
@@ -189,7 +210,7 @@ impl<'a, E: StoredFloat> StepOutputs<'a, E> {
 }
 
 /// The steps of some rows of the batch.
-struct ForwardTask<'a, E> {
+struct ForwardTask<'a, C, E, const S: usize> {
     inputs: TaskInputs<'a>,
     bias: &'a [f32],
     recurrent: &'a Panels<'a>,
@@ -199,57 +220,62 @@ struct ForwardTask<'a, E> {
     gates: StepOutputs<'a, f32>,
     /// The outputs of all steps of the sequence.
     outputs: StepOutputs<'a, E>,
-    hidden: &'a mut [f32],
-    cell: &'a mut [f32],
+    state: [&'a mut [f32]; S],
     /// The workspace of products with the recurrent weights.
     beside: &'a mut [f32],
+    cell: PhantomData<C>,
 }
 
-struct ForwardWork<'a, 'b, E> {
-    forward: ForwardTask<'a, E>,
-    /// [`ROWS`] of gates, and the workspace of products with the input weights.
+struct ForwardWork<'a, 'b, C, E, const S: usize> {
+    forward: ForwardTask<'a, C, E, S>,
+    /// [`ROWS`] of gates, as many of products if they are apart, and the workspace of products with the input weights.
     workspace: &'b mut [f32],
 }
 
-impl<E: StoredFloat> SimdLoops for ForwardWork<'_, '_, E> {
+impl<C: Cell<S>, E: StoredFloat, const S: usize> SimdLoops for ForwardWork<'_, '_, C, E, S> {
     /// Runs as many steps at once as the workspace has space for their gates.
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         let Self { mut forward, workspace } = self;
         let units = forward.recurrent.sizes.inner;
-        let (gates, beside) = workspace.split_at_mut(ROWS * stride(units));
+        let stride = stride(C::GATES * units);
+        let (gates, rest) = workspace.split_at_mut(ROWS * stride);
+        let (products, beside) = rest.split_at_mut(if C::IS_SUM { 0 } else { ROWS * stride });
         let Range { start, end } = forward.inputs.steps;
-        let at_once = (ROWS * units / forward.hidden.len().max(1)).max(1);
+        let rows = forward.state[0].len() / units;
+        let at_once = (ROWS / rows.max(1)).max(1);
         for start in (start..end).step_by(at_once) {
             forward.inputs.steps = start..(start + at_once).min(end);
-            let rows = forward.hidden.len() / units;
-            let projected = OutputRows { elements: &mut *gates, stride: stride(units) };
+            let projected = OutputRows { elements: &mut *gates, stride };
             forward.inputs.project(rows, projected, beside);
-            forward.run::<FUSED>(gates);
+            forward.run::<FUSED>(gates, products);
         }
     }
 }
 
-impl<E: StoredFloat> ForwardTask<'_, E> {
-    /// Runs the steps whose inputs were projected to `gates`.
+impl<C: Cell<S>, E: StoredFloat, const S: usize> ForwardTask<'_, C, E, S> {
+    /// Runs the steps whose inputs were projected to `gates`. `products` are those of hidden units, if they are apart.
     #[inline(always)]
-    fn run<const FUSED: bool>(&mut self, gates: &mut [f32]) {
-        let Self { inputs, recurrent, hidden, cell, beside, .. } = self;
+    fn run<const FUSED: bool>(&mut self, gates: &mut [f32], products: &mut [f32]) {
+        let Self { inputs, recurrent, state, beside, .. } = self;
         let units = recurrent.sizes.inner;
-        let (rows, stride, at_once) = (hidden.len() / units, stride(units), inputs.steps.len());
+        let width = C::GATES * units;
+        let (rows, stride, at_once) = (state[0].len() / units, stride(width), inputs.steps.len());
         for (index, step) in inputs.steps.clone().enumerate() {
-            let of_step = OutputRows { elements: &mut gates[index * stride..], stride: at_once * stride };
-            let put = recurrent.sizes.put_rows_of(|row| &hidden[row * units..][..units]);
-            recurrent.multiply(rows, put, of_step, beside, true);
-            let states = hidden.chunks_exact_mut(units).zip(cell.chunks_exact_mut(units));
-            for (row, (hidden, cell)) in states.enumerate() {
-                let gates = &mut gates[(row * at_once + index) * stride..][..4 * units];
-                activate::<FUSED>(gates, self.bias);
-                round(gates, inputs.dtype);
-                next_cell::<FUSED>(gates, cell);
-                put_out::<FUSED>(gates, cell, hidden, inputs.dtype);
+            let of_step = if C::IS_SUM {
+                OutputRows { elements: &mut gates[index * stride..], stride: at_once * stride }
+            } else {
+                OutputRows { elements: &mut *products, stride }
+            };
+            let put = recurrent.sizes.put_rows_of(|row| &state[0][row * units..][..units]);
+            recurrent.multiply(rows, put, of_step, beside, C::IS_SUM);
+            for row in 0..rows {
+                let gates = &mut gates[(row * at_once + index) * stride..][..width];
+                let product = if C::IS_SUM { &[][..] } else { &products[row * stride..][..width] };
+                let of_row = state.each_mut().map(|state| &mut state[row * units..][..units]);
+                C::step::<FUSED>(gates, product, self.bias, of_row, inputs.dtype);
                 self.gates.write(row, step - self.first_step, gates);
-                self.outputs.write(row, step, hidden);
+                self.outputs.write(row, step, &state[0][row * units..][..units]);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A decoder trains the same weights with every lever and strategy.
+//! Language models train the same weights with every lever and strategy: a decoder, and one of gated recurrent units.
 
 use crate::support::Runs;
 
@@ -19,11 +19,34 @@ const DECODER: &str = "
     optimizer.epsilon = 1e-4
     ";
 
+/// Its state is carried from batch to batch.
+const GRU: &str = "
+    model.name = 'gru-lm'
+    model.layers = 3
+    model.hidden = 24
+    data = { source = 'synthetic', kind = 'tokens', vocabulary = 30, steps = 20, train_samples = 200, test_samples = 20, \
+      workers = 0 }
+    train.eval_every = '10 steps'
+    train.seed = 5
+    optimizer.name = 'adamw'
+    optimizer.lr = 1e-3
+    optimizer.epsilon = 1e-4
+    ";
+
 const STEPS: usize = 20;
 
 #[test]
 fn a_decoder_trains_the_same_bits_with_levers_that_change_no_sum() {
-    let runs = Runs::new(DECODER);
+    check_levers(DECODER);
+}
+
+#[test]
+fn gated_units_train_the_same_bits_with_levers_that_change_no_sum() {
+    check_levers(GRU);
+}
+
+fn check_levers(config: &'static str) {
+    let runs = Runs::new(config);
     for (name, dropout) in [("plain", ""), ("dropout", "model.dropout = 0.2\n")] {
         let plain = runs.trained(name, STEPS, dropout);
         let levers = [
@@ -41,7 +64,16 @@ fn a_decoder_trains_the_same_bits_with_levers_that_change_no_sum() {
 
 #[test]
 fn a_decoder_trains_the_same_weights_on_several_devices() {
-    let runs = Runs::new(DECODER);
+    check_strategies(DECODER);
+}
+
+#[test]
+fn gated_units_train_the_same_weights_on_several_devices() {
+    check_strategies(GRU);
+}
+
+fn check_strategies(config: &'static str) {
+    let runs = Runs::new(config);
     let plain = runs.trained("plain", STEPS, "");
     let strategies = [
         ("micro-batches", "memory.micro_batch = 5"),
@@ -55,10 +87,12 @@ fn a_decoder_trains_the_same_weights_on_several_devices() {
 }
 
 #[test]
-fn a_resumed_decoder_ends_with_the_same_bytes() {
-    let runs = Runs::new(DECODER);
-    let more = "model.dropout = 0.2\noptimizer.state = 'int8'\n";
-    let plain = runs.trained("plain", STEPS, more);
-    runs.trained("resumed", STEPS / 2, more);
-    runs.resumed("resumed", STEPS, more).check(&plain, 0.0, "resumed");
+fn a_resumed_training_ends_with_the_same_bytes() {
+    for config in [DECODER, GRU] {
+        let runs = Runs::new(config);
+        let more = "model.dropout = 0.2\noptimizer.state = 'int8'\n";
+        let plain = runs.trained("plain", STEPS, more);
+        runs.trained("resumed", STEPS / 2, more);
+        runs.resumed("resumed", STEPS, more).check(&plain, 0.0, "resumed");
+    }
 }

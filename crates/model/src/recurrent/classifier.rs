@@ -3,10 +3,10 @@ use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
 use oomph_onnx::{Attribute, Graph, Value};
 
-use super::{Recurrent, pytorch_name, recurrent};
+use super::{Recurrent, RecurrentLayer, pytorch_name, recurrent};
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages,
-    layers::{Linear, last_step},
+    layers::{Gru, Linear, Lstm, last_step},
 };
 
 /// Reads an LSTM from `[model]`: `hidden` units, `layers`, `dropout` between layers.
@@ -17,15 +17,31 @@ use crate::{
 /// # Errors
 /// A setting has a wrong type or is out of range.
 pub fn lstm(settings: &Section) -> Result<Architecture, ConfigError> {
+    classifier::<Lstm>(settings)
+}
+
+/// Reads a network of gated recurrent units from `[model]`: the settings and outputs are those of [`lstm`].
+///
+/// # Errors
+/// A setting has a wrong type or is out of range.
+pub fn gru(settings: &Section) -> Result<Architecture, ConfigError> {
+    classifier::<Gru>(settings)
+}
+
+fn classifier<L: RecurrentLayer>(settings: &Section) -> Result<Architecture, ConfigError> {
     let recurrent = Recurrent::read(settings)?;
     if recurrent.layers == 1 && recurrent.dropout > 0.0 {
         return Err(settings.invalid("dropout", "0 with one layer, since it drops between layers"));
     }
-    let architecture = Architecture::new("lstm", move |spec, init| build(recurrent, spec, init));
-    Ok(architecture.with_pytorch_names(|name| pytorch_name(name, "lstm")))
+    let architecture = Architecture::new(L::NAME, move |spec, init| build::<L>(recurrent, spec, init));
+    Ok(architecture.with_pytorch_names(|name| pytorch_name::<L>(name, L::NAME)))
 }
 
-fn build(settings: Recurrent, spec: &SampleSpec, init: &Init) -> Result<Stages, ModelError> {
+fn build<L: RecurrentLayer>(
+    settings: Recurrent,
+    spec: &SampleSpec,
+    init: &Init,
+) -> Result<Stages, ModelError> {
     let features = match (&spec.input, &spec.target) {
         (
             InputSpec::Sequence { features, .. },
@@ -34,14 +50,14 @@ fn build(settings: Recurrent, spec: &SampleSpec, init: &Init) -> Result<Stages, 
         (InputSpec::Image { channels, width, .. }, _) => channels * width,
         _ => {
             return Err(ModelError::Input {
-                model: "lstm".into(),
+                model: L::NAME.into(),
                 expected: "sequences or images, and one output for each".into(),
                 found: format!("{}, {}", spec.input, spec.target),
             });
         }
     };
     // The first layer takes the input without dropout.
-    let stages = recurrent(Stages::new(), init, settings, features, 0.0);
+    let stages = recurrent::<L>(Stages::new(), init, settings, features, 0.0);
     let head = Linear::new(&init.at("head"), [settings.hidden, spec.target.outputs()]);
     Ok(stages.with("head", LastStepStage { fc: head }))
 }

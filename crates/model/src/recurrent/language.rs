@@ -6,10 +6,10 @@ use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
 use oomph_onnx::{Attribute, Graph, Value};
 
-use super::{Recurrent, pytorch_name, recurrent};
+use super::{Recurrent, RecurrentLayer, pytorch_name, recurrent};
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
-    layers::{Before, Dropout, Embedding, project, tokens},
+    layers::{Before, Dropout, Embedding, Gru, Lstm, project, tokens},
 };
 
 /// Reads a language model from `[model]`: an embedding of size `embedding` (by default `hidden`), `layers` LSTM layers
@@ -23,6 +23,18 @@ use crate::{
 /// # Errors
 /// A setting has a wrong type or is out of range.
 pub fn lstm_lm(settings: &Section) -> Result<Architecture, ConfigError> {
+    language_model::<Lstm>(settings)
+}
+
+/// Reads a language model of gated recurrent units from `[model]`: [`lstm_lm`] with other layers.
+///
+/// # Errors
+/// A setting has a wrong type or is out of range.
+pub fn gru_lm(settings: &Section) -> Result<Architecture, ConfigError> {
+    language_model::<Gru>(settings)
+}
+
+fn language_model<L: RecurrentLayer>(settings: &Section) -> Result<Architecture, ConfigError> {
     let recurrent = Recurrent::read(settings)?;
     let size = settings.optional_integer("embedding", 1..=65_536)?.unwrap_or(recurrent.hidden);
     let tied = settings.boolean("tied", false)?;
@@ -31,27 +43,31 @@ pub fn lstm_lm(settings: &Section) -> Result<Architecture, ConfigError> {
         return Err(settings.invalid("embedding", expected));
     }
     let architecture =
-        Architecture::new("lstm-lm", move |spec, init| build(recurrent, size, tied, spec, init));
-    let architecture = architecture.with_pytorch_names(torch_name);
+        Architecture::new(name::<L>(), move |spec, init| build::<L>(recurrent, size, tied, spec, init));
+    let architecture = architecture.with_pytorch_names(torch_name::<L>);
     Ok(match tied {
         true => architecture.with_pytorch_twin(SHARED, "decoder.weight"),
         false => architecture,
     })
 }
 
+fn name<L: RecurrentLayer>() -> String {
+    format!("{}-lm", L::NAME)
+}
+
 /// The parameter that a tied head shares.
 const SHARED: &str = "embedding.embedding.weight";
 
 /// The name in PyTorch's example language model: `encoder`, `rnn`, `decoder`.
-fn torch_name(name: &str) -> String {
+fn torch_name<L: RecurrentLayer>(name: &str) -> String {
     match name.strip_prefix("head.") {
         Some(leaf) => format!("decoder.{leaf}"),
         None if name == SHARED => "encoder.weight".into(),
-        None => pytorch_name(name, "rnn"),
+        None => pytorch_name::<L>(name, "rnn"),
     }
 }
 
-fn build(
+fn build<L: RecurrentLayer>(
     settings: Recurrent,
     size: usize,
     tied: bool,
@@ -59,7 +75,7 @@ fn build(
     init: &Init,
 ) -> Result<Stages, ModelError> {
     let refused = |expected: &str| ModelError::Input {
-        model: "lstm-lm".into(),
+        model: name::<L>(),
         expected: expected.into(),
         found: format!("{}, {}", spec.input, spec.target),
     };
@@ -74,7 +90,7 @@ fn build(
     let Recurrent { hidden, dropout, .. } = settings;
     let embedding = Embedding::new(&init.at("embedding"), *known, size);
     let stages = Stages::new().with("embedding", EmbeddingStage { embedding, lends: tied });
-    let stages = recurrent(stages, init, settings, size, dropout);
+    let stages = recurrent::<L>(stages, init, settings, size, dropout);
     let init = init.at("head");
     let head = HeadStage {
         dropout: Dropout::new(dropout),

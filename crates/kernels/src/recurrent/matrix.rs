@@ -13,16 +13,16 @@ use crate::{
 
 /// Weights in the layout of the kernels' products.
 #[derive(Debug)]
-pub struct LstmMatrix {
+pub struct RecurrentMatrix {
     /// The panels of the matrix for our own kernels on the CPU, or the matrix.
     factor: AnyTensor,
     /// Its rows and columns are the features of the input and of the output of the product.
-    pub(super) sizes: Panelled,
+    pub(crate) sizes: Panelled,
     /// The format of products.
-    pub(super) dtype: DType,
+    pub(crate) dtype: DType,
 }
 
-impl LstmMatrix {
+impl RecurrentMatrix {
     /// The matrix to multiply rows by the transpose of `weight`, as in forward.
     pub fn transposed(weight: Tensor<2>, dtype: DType, kernels: Kernels) -> Self {
         let [columns, inner] = weight.dims();
@@ -59,7 +59,7 @@ impl LstmMatrix {
     ///
     /// # Panics
     /// Panics if the matrix was made for others.
-    pub(super) fn panels(&self) -> Tensor<1> {
+    pub(crate) fn panels(&self) -> Tensor<1> {
         ranked(self.factor.clone())
     }
 
@@ -67,7 +67,7 @@ impl LstmMatrix {
     ///
     /// # Panics
     /// Panics if the matrix was made for our own kernels on the CPU.
-    pub(super) fn tensor(&self) -> Tensor<2> {
+    pub(crate) fn tensor(&self) -> Tensor<2> {
         ranked(self.factor.clone())
     }
 }

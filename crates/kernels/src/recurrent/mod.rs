@@ -1,0 +1,85 @@
+//! What the kernels of recurrent layers share: runs of time steps, forward and backward. A cell says what happens in a step.
+//!
+//! Letters: B batch, T steps of the sequence, k of the run, I features of the input, U hidden units, G gates of a unit,
+//! which stand side by side: U elements each.
+
+pub(crate) mod backward;
+pub(crate) mod cell;
+pub(crate) mod composed;
+pub(crate) mod forward;
+mod input;
+mod matrix;
+mod on_gpu;
+mod run;
+
+use std::ops::Range;
+
+use burn::tensor::Tensor;
+
+use crate::{cast::cast, custom_op::Workspace, kernels::Kernels, sequence::place_steps};
+
+pub use matrix::RecurrentMatrix;
+pub(crate) use on_gpu::words;
+pub use run::{RunEnd, RunGradients, RunOutputs, RunStart, RunSteps};
+
+/// Writes the input gradient of a run of steps into `whole`, `[B, T, I]`, and returns `whole`. The gradient is that of
+/// `gates`, `[B, k, G·U]`, times the weights. It is written in place, if nobody else holds `whole`.
+pub fn input_backward(
+    mut whole: Tensor<3>,
+    gates: Tensor<3>,
+    steps: &Range<usize>,
+    of_input: &RecurrentMatrix,
+    kernels: Kernels,
+) -> Tensor<3> {
+    match kernels {
+        Kernels::Cpu => input::backward(whole, gates, steps, of_input),
+        Kernels::Gpu => on_gpu::input_backward(whole, gates, steps, of_input),
+        Kernels::Composed => {
+            let [batch, count, width] = gates.dims();
+            let gates = cast(gates.reshape([batch * count, width]), of_input.dtype, kernels);
+            let features = whole.dims()[2];
+            let part = gates.matmul(of_input.tensor()).reshape([batch, count, features]);
+            place_steps(&mut whole, part, steps.start, kernels);
+            whole
+        }
+    }
+}
+
+/// Rows of a batch for one task, in which each row is multiplied by a matrix at each step. They are whole tiles, and so few
+/// that each thread has two tasks, and a thread on a slower core takes one; but at least the work that a task is worth,
+/// and at most [`ROWS`], whose gates fit into a cache.
+fn rows_of_a_task(batch: usize, steps: usize, recurrent: &RecurrentMatrix) -> usize {
+    const WORTH_A_TASK: usize = 64 << 10;
+    let tasks = 2 * rayon::current_num_threads().max(1);
+    let work = (steps * recurrent.sizes.inner * recurrent.sizes.columns).max(1);
+    let rows = batch.div_ceil(tasks).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.clamp(1, ROWS));
+    rows.next_multiple_of(recurrent.sizes.tile.rows)
+}
+
+/// Rows of a sequence that are multiplied by the input weights at once.
+const ROWS: usize = 64;
+
+/// The workspace: all rows of a batch times the recurrent weights, and `of_each` elements for each task.
+fn workspace(batch: usize, recurrent: &RecurrentMatrix, of_each: usize) -> Workspace {
+    let sizes = recurrent.sizes;
+    let tasks = batch.div_ceil(sizes.tile.rows);
+    Workspace { shared: sizes.elements_beside(batch), of_each, tasks, ..Workspace::default() }
+}
+
+/// The first `N` parts of `values`, of `units` elements each: the gates of a step, one after the other.
+#[inline(always)]
+pub(crate) fn parts_of<const N: usize>(values: &[f32], units: usize) -> [&[f32]; N] {
+    std::array::from_fn(|part| &values[part * units..][..units])
+}
+
+/// The parts of all `N` vectors, of `of_each` elements each: the first of every vector, then the second, and so on.
+fn chunks_of_all<const N: usize>(
+    vectors: &mut [Vec<f32>; N],
+    of_each: usize,
+) -> impl Iterator<Item = [&mut [f32]; N]> + Send {
+    let mut chunks = vectors.each_mut().map(|vector| vector.chunks_mut(of_each));
+    std::iter::from_fn(move || {
+        let next = chunks.each_mut().map(Iterator::next);
+        next.iter().all(Option::is_some).then(|| next.map(Option::unwrap_or_default))
+    })
+}

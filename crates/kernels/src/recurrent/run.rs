@@ -1,0 +1,81 @@
+use std::ops::Range;
+
+use burn::tensor::Tensor;
+
+/// The inputs of a forward pass over a run of steps, for a cell with `S` states.
+#[derive(Debug)]
+pub struct RunStart<const S: usize> {
+    /// The whole sequence, `[B, T, I]`.
+    pub input: Tensor<3>,
+    /// The steps of the run.
+    pub steps: Range<usize>,
+    /// The bias of the gates, as the cell reads it.
+    pub bias: Tensor<1>,
+    /// The states before the first step, hidden units first, `[B, U]` in 32 bits.
+    pub state: [Tensor<2>; S],
+    /// The destination of the outputs.
+    pub outputs: RunOutputs,
+    /// Whether the activated gates are returned.
+    pub keeps_gates: bool,
+}
+
+/// The destination of outputs, `[B, T, U]` in the format of products.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is moved once for each run of steps")]
+pub enum RunOutputs {
+    /// None: the outputs are known.
+    Known,
+    /// A tensor that holds the outputs of other runs.
+    There(Tensor<3>),
+    /// A new tensor: the run is the whole sequence.
+    New,
+}
+
+impl RunOutputs {
+    /// The tensor that holds the outputs of other runs.
+    pub fn there(self) -> Option<Tensor<3>> {
+        match self {
+            Self::There(outputs) => Some(outputs),
+            Self::Known | Self::New => None,
+        }
+    }
+}
+
+/// The results of a forward pass over a run of steps.
+#[derive(Debug)]
+pub struct RunSteps<const S: usize> {
+    /// The activated gates, `[B, k, G·U]` in the format of products, if wanted.
+    pub gates: Option<Tensor<3>>,
+    /// All outputs, including those of the run, if wanted.
+    pub output: Option<Tensor<3>>,
+    /// The states after the last step, `[B, U]` in 32 bits.
+    pub state: [Tensor<2>; S],
+}
+
+/// The inputs of a backward pass through a run of steps.
+#[derive(Debug)]
+pub struct RunEnd<const S: usize> {
+    /// The activated gates, `[B, k, G·U]`.
+    pub gates: Tensor<3>,
+    /// The states before the first step.
+    pub before: [Tensor<2>; S],
+    /// The steps of the run.
+    pub steps: Range<usize>,
+    /// The gradient of all outputs, `[B, T, U]`.
+    pub outputs: Tensor<3>,
+    /// The gradients of the states after the last step.
+    pub after: [Tensor<2>; S],
+}
+
+/// The gradients of a run of steps.
+#[derive(Debug)]
+pub struct RunGradients<const S: usize> {
+    /// The gradient of the input's products and bias, `[B, k, G·U]` in 32 bits.
+    pub gates: Tensor<3>,
+    /// The gradient of the hidden units' products and bias, `[B, k, G·U]` in 32 bits, where it differs from `gates`.
+    pub of_hidden: Option<Tensor<3>>,
+    /// The hidden units before each step, `[B, k, U]` in 32 bits: the factor of the recurrent weights' gradient.
+    pub previous: Tensor<3>,
+    /// The gradients of the states before the first step.
+    pub state: [Tensor<2>; S],
+}

@@ -1,0 +1,234 @@
+//! A recurrent layer over time, run of steps by run of steps.
+
+use std::{marker::PhantomData, ops::Range};
+
+use burn::tensor::Tensor;
+use burn_backend::DType;
+use oomph_kernels::{
+    RowSums, RowTerms, StepRange,
+    recurrent::{RecurrentMatrix, RunEnd, RunGradients, RunOutputs, RunStart, RunSteps, input_backward},
+    zeros,
+};
+
+use super::cell::Cell;
+use crate::{AnyTensor, Kernels, Policy};
+
+/// A layer with its input, off the graph.
+pub(super) struct SegmentedLayer<C> {
+    pub(super) input: Tensor<3>,
+    /// The weights of the input and of the hidden units.
+    pub(super) weights: [Tensor<2>; 2],
+    /// The bias of the gates, as the cell reads it.
+    pub(super) bias: Tensor<1>,
+    pub(super) policy: Policy,
+    pub(super) cell: PhantomData<C>,
+}
+
+/// The tensors that backward keeps of a run of steps.
+pub(super) struct KeptRun<const S: usize> {
+    steps: Range<usize>,
+    /// The states before it.
+    before: [Tensor<2>; S],
+    /// The activated gates, `[B, k, G·U]`; `None` if backward recomputes them.
+    gates: Option<Tensor<3>>,
+}
+
+/// The results of a forward pass.
+pub(super) struct ForwardRuns<const S: usize> {
+    pub(super) output: Tensor<3>,
+    /// The states after the last step, of 32 bits.
+    pub(super) state: [Tensor<2>; S],
+    pub(super) kept: Vec<KeptRun<S>>,
+}
+
+/// The gradients of a layer that are wanted: of the input, of both weights and of both biases.
+pub(super) type Wanted = [bool; 5];
+
+/// The gradients of a layer.
+pub(super) struct LayerGradients<const S: usize> {
+    /// Those of the input, of both weights and of both biases, if wanted.
+    pub(super) of_inputs: [Option<AnyTensor>; 5],
+    /// Those of the states before the first step.
+    pub(super) of_state: [Tensor<2>; S],
+}
+
+/// About √T steps. Then the kept states of all runs take about as much memory as the workspace of one backward run.
+fn length_of_runs(steps: usize) -> usize {
+    (steps as f64).sqrt().ceil() as usize
+}
+
+/// Runs of that length.
+fn runs(steps: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..steps).step_by(length.max(1)).map(move |start| start..(start + length).min(steps))
+}
+
+impl<C> SegmentedLayer<C> {
+    pub(super) fn units(&self) -> usize {
+        self.weights[1].dims()[1]
+    }
+
+    /// The factors of inputs and hidden units in forward.
+    fn matrices(&self) -> [RecurrentMatrix; 2] {
+        let Policy { kernels, .. } = self.policy;
+        self.weights.clone().map(|weight| RecurrentMatrix::transposed(weight, self.policy.dtype(), kernels))
+    }
+
+    fn run<const S: usize>(
+        &self,
+        steps: &Range<usize>,
+        state: [Tensor<2>; S],
+        outputs: RunOutputs,
+        keeps_gates: bool,
+        matrices: &[RecurrentMatrix; 2],
+    ) -> RunSteps<S>
+    where
+        C: Cell<S>,
+    {
+        let (input, bias) = (self.input.clone(), self.bias.clone());
+        let start = RunStart { input, steps: steps.clone(), bias, state, outputs, keeps_gates };
+        C::forward(start, matrices, self.policy.kernels)
+    }
+
+    /// Runs over the sequence. `keeps`: whether to keep what backward needs.
+    pub(super) fn forward<const S: usize>(&self, start: [Tensor<2>; S], keeps: bool) -> ForwardRuns<S>
+    where
+        C: Cell<S>,
+    {
+        let [batch, steps, _] = self.input.dims();
+        let Policy { kernels, recompute, .. } = self.policy;
+        let matrices = self.matrices();
+        let at_once = match kernels {
+            // Without a backward pass our own kernel needs no memory for gates, and one run is enough.
+            Kernels::Cpu if !keeps => steps,
+            // Each run launches kernels. Two runs halve the workspace of one.
+            Kernels::Gpu if !recompute => steps.div_ceil(2),
+            _ => length_of_runs(steps),
+        };
+        let new = || zeros([batch, steps, self.units()], self.policy.dtype(), self.bias.clone(), kernels);
+        let mut outputs = if at_once < steps { RunOutputs::There(new()) } else { RunOutputs::New };
+        let (mut kept, mut state) = (Vec::new(), start);
+        for steps in runs(steps, at_once) {
+            let made = self.run(&steps, state.clone(), outputs, keeps && !recompute, &matrices);
+            // Every run returns the outputs that it was given.
+            outputs = RunOutputs::There(made.output.expect("outputs are asked for"));
+            let before = std::mem::replace(&mut state, made.state);
+            if keeps {
+                kept.push(KeptRun { steps, before, gates: made.gates });
+            }
+        }
+        // A sequence has at least one step, and so one run.
+        let output = outputs.there().expect("outputs are where they were written");
+        ForwardRuns { output, state, kept }
+    }
+
+    /// The gradients of input, weights, biases and states. `output` is the gradient of the output, and `state` those of the
+    /// states after the last step, in 32 bits, if they have one.
+    pub(super) fn backward<const S: usize>(
+        self,
+        mut kept: Vec<KeptRun<S>>,
+        mut output: Tensor<3>,
+        state: [Option<Tensor<2>>; S],
+        wanted: Wanted,
+    ) -> LayerGradients<S>
+    where
+        C: Cell<S>,
+    {
+        let Policy { kernels, recompute, .. } = self.policy;
+        let forward = recompute.then(|| self.matrices());
+        let factors = C::factors(self.weights[1].clone(), self.bias.clone(), self.policy);
+        let of_input =
+            wanted[0].then(|| RecurrentMatrix::plain(self.weights[0].clone(), self.policy.dtype(), kernels));
+        let mut input = wanted[0].then(|| self.memory_for_input(&output)).flatten();
+        let new = || zeros(kept[0].before[0].dims(), DType::F32, self.bias.clone(), kernels);
+        let mut state = state.map(|gradient| gradient.unwrap_or_else(new));
+        let mut sums = Sums::default();
+        while let Some(KeptRun { steps, before, gates }) = kept.pop() {
+            let again = || self.run(&steps, before.clone(), RunOutputs::Known, true, forward.as_ref()?).gates;
+            let gates = gates.or_else(again);
+            // Gates are kept if forward is not run again.
+            let gates = gates.expect("gates are kept or computed again");
+            let end = RunEnd { gates, before, steps: steps.clone(), outputs: output.clone(), after: state };
+            let RunGradients { gates, of_hidden, previous, state: before } =
+                C::backward(end, &factors, kernels);
+            let terms = RunTerms { gates: gates.clone(), of_hidden, previous };
+            sums = self.add(sums, &steps, terms, wanted);
+            state = before;
+            if let Some(of_input) = &of_input {
+                let back = |whole| input_backward(whole, gates, &steps, of_input, kernels);
+                match input.take() {
+                    Some(whole) => input = Some(back(whole)),
+                    None => output = back(output),
+                }
+            }
+        }
+        let input = wanted[0].then(|| input.unwrap_or(output).into());
+        let [of_input, of_hidden, bias_ih, bias_hh] = sums.finish();
+        LayerGradients { of_inputs: [input, of_input, of_hidden, bias_ih, bias_hh], of_state: state }
+    }
+
+    /// Memory for the input's gradient. `None` if it may overwrite the output's gradient, which each run reads before.
+    fn memory_for_input(&self, output: &Tensor<3>) -> Option<Tensor<3>> {
+        let (dims, dtype) = (self.input.dims(), self.input.dtype());
+        let fits = dims == output.dims() && dtype == output.dtype();
+        (!fits).then(|| zeros(dims, dtype, self.bias.clone(), self.policy.kernels))
+    }
+
+    /// Adds the terms of a run to the parameters' gradients. The terms end here, as a plan says.
+    fn add(&self, sums: Sums, steps: &Range<usize>, run: RunTerms, wanted: Wanted) -> Sums {
+        let RunTerms { gates, of_hidden, previous } = run;
+        let Policy { kernels, .. } = self.policy;
+        let of_input = wanted[1].then(|| StepRange { of: self.input.clone(), steps: steps.clone() });
+        let of_previous = wanted[2].then(|| StepRange { of: previous, steps: 0..steps.len() });
+        let terms = |left, rights, rows| RowTerms { left, rights, rows, dtype: self.policy.dtype() };
+        let Some(products) = of_hidden else {
+            let terms = terms(gates, [of_input, of_previous], wanted[3] || wanted[4]);
+            return Sums { of_gates: sums.of_gates.add(terms, kernels), ..sums };
+        };
+        let of_gates = sums.of_gates.add(terms(gates, [of_input, None], wanted[3]), kernels);
+        let products = terms(products, [None, of_previous], wanted[4]);
+        let of_products = sums.of_products.unwrap_or_default().add(products, kernels);
+        Sums { of_gates, of_products: Some(of_products) }
+    }
+}
+
+/// The gradients of a run, as far as those of the parameters need them.
+struct RunTerms {
+    gates: Tensor<3>,
+    of_hidden: Option<Tensor<3>>,
+    previous: Tensor<3>,
+}
+
+/// Sums over the rows of all runs: the gradients of weights and biases.
+#[derive(Default)]
+struct Sums {
+    of_gates: RowSums,
+    /// Those of the hidden units' products, where their gradient is not that of the gates.
+    of_products: Option<RowSums>,
+}
+
+impl Sums {
+    /// The gradients of both weights and both biases, if wanted.
+    fn finish(self) -> [Option<AnyTensor>; 4] {
+        let RowSums { products: [of_input, of_hidden], rows } = self.of_gates;
+        let (of_hidden, of_bias) = match self.of_products {
+            Some(RowSums { products: [_, of_hidden], rows }) => (of_hidden, rows),
+            None => (of_hidden, rows.clone()),
+        };
+        let [of_input, of_hidden] = [of_input, of_hidden].map(|sum| sum.map(AnyTensor::from));
+        let [bias_ih, bias_hh] = [rows, of_bias].map(|sum| sum.map(AnyTensor::from));
+        [of_input, of_hidden, bias_ih, bias_hh]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_of_about_the_root_and_leave_nothing_out() {
+        let of_root = |steps| runs(steps, length_of_runs(steps));
+        assert!(of_root(1).eq(std::iter::once(0..1)));
+        assert!(of_root(7).eq([0..3, 3..6, 6..7]));
+        assert_eq!(of_root(1024).count(), 32);
+    }
+}
