@@ -4,7 +4,8 @@ use burn::tensor::{Device, Tensor};
 use oomph_config::Section;
 use oomph_core::{InputSpec, Key, SampleSpec, TargetSpec};
 use oomph_model::{
-    AnyTensor, Architecture, Init, Kernels, LORA_ENDINGS, Lora, Named, Pass, Policy, Stages, autodiff, lstm,
+    AnyTensor, Architecture, Init, Kernels, LORA_ENDINGS, Lora, Named, Pass, Policy, Stages, autodiff,
+    recurrent::{gru, lstm},
     resnet, vit,
 };
 
@@ -135,15 +136,16 @@ fn adapters_of_convolutions_have_the_gradients_of_the_chain_rule() {
 }
 
 #[test]
-fn adapters_of_an_lstm_have_the_gradients_of_the_chain_rule() {
-    let plain = lstm(&section("hidden = 6\nlayers = 2")).unwrap();
+fn adapters_of_recurrent_layers_have_the_gradients_of_the_chain_rule() {
+    let settings = section("hidden = 6\nlayers = 2");
     let spec = SampleSpec {
         input: InputSpec::Sequence { steps: 5, features: 4 },
         target: TargetSpec::Class { count: 3 },
     };
     let values = (0..4 * 5 * 4).map(|at| (at as f32 * 0.7).sin()).collect();
     let input = AnyTensor::floats(values, &[4, 5, 4], &device());
-    check("lstm", &plain, &spec, &lora(&[], &[]), &input, 4);
+    check("lstm", &lstm(&settings).unwrap(), &spec, &lora(&[], &[]), &input, 4);
+    check("gru", &gru(&settings).unwrap(), &spec, &lora(&[], &[]), &input, 4);
 }
 
 #[test]
