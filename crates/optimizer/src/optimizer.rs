@@ -33,9 +33,9 @@ use crate::{
 pub struct Optimizer {
     pub(crate) rule: Rule,
     /// The rule of vectors and single numbers, if weights of matrices alone decay.
-    without_decay: Option<Rule>,
+    pub(crate) without_decay: Option<Rule>,
     /// The shapes of the whole parameters, if it steps shards of them.
-    whole: Option<Arc<Named<Vec<usize>>>>,
+    pub(crate) whole: Option<Arc<Named<Vec<usize>>>>,
     pub(crate) states: Named<DynState>,
     /// For the parameters with packed state, if the settings ask for it.
     pub(crate) packed: Option<Packed>,
