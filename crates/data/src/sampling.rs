@@ -5,7 +5,6 @@ use std::sync::Arc;
 use oomph_core::{Generator, Key, Split, TargetSpec};
 
 use crate::Source;
-pub use crate::loader::augment_key;
 
 /// How the training samples of an epoch are chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -29,7 +29,7 @@ pub enum TokenizerProblem {
         expected: &'static str,
     },
     /// It has too few or too many tokens.
-    #[error("it has {0} tokens; expected 256 to {}", Vocabulary::MOST_TOKENS)]
+    #[error("it has {0} tokens; expected 256 to {most}", most = Vocabulary::MOST_TOKENS)]
     Count(usize),
     /// The indices of its tokens have a gap.
     #[error("token {token:?} has the index {index}; expected the indices 0 to {}, each once", count - 1)]
@@ -153,7 +153,7 @@ pub enum VocabularyProblem {
     #[error("the file is neither JSON nor safetensors")]
     Unknown,
     /// It is larger than any vocabulary.
-    #[error("the vocabulary has {0} bytes; expected at most {}", Vocabulary::MOST_FILE_BYTES)]
+    #[error("the vocabulary has {0} bytes; expected at most {most}", most = Vocabulary::MOST_FILE_BYTES)]
     TooLarge(u64),
     /// It ends before its header does.
     #[error("the file ends within its header")]
@@ -179,7 +179,7 @@ pub enum VocabularyProblem {
         level: Level,
     },
     /// It has too few or too many tokens.
-    #[error("it has {0} tokens; expected 2 to {}", Vocabulary::MOST_TOKENS)]
+    #[error("it has {0} tokens; expected 2 to {most}", most = Vocabulary::MOST_TOKENS)]
     Count(usize),
     /// A token has two indices.
     #[error("it has the token {0:?} twice")]
