@@ -3,7 +3,7 @@ mod prefetch;
 
 use std::sync::Arc;
 
-use oomph_core::Split;
+use oomph_core::{Key, Split};
 
 use self::{assemble::Assembler, prefetch::Prefetcher};
 use crate::{Batch, DataError, LoaderOptions, SampleOrder, Source, sampling::augment_key};
