@@ -5,9 +5,9 @@ use std::{
 };
 
 use oomph_core::{InputSpec, Split, TargetSpec};
-use oomph_tokens::{TokenFileError, TokenizerError};
+use oomph_tokens::{TokenFileError, TokenizerError, VocabularyProblem};
 
-use crate::{DownloadError, FormatError, FormatProblem, VocabularyProblem, flaw::listed};
+use crate::{DownloadError, FormatError, FormatProblem, flaw::listed};
 
 /// A sample that cannot be read, such as a file that is truncated, missing or not an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

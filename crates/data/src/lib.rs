@@ -122,5 +122,5 @@ pub use sample_order::{LastBatch, SampleOrder};
 pub use series::csv;
 pub use source::{OpenContext, OpenObserver, OpenSource, Sample, Source, Target, Values};
 pub use synthetic::synthetic;
-pub use text::{Prompt, VocabularyProblem, text};
-pub use tokens::{Level, Vocabulary};
+pub use text::{Prompt, text};
+pub use tokens::{Level, Vocabulary, VocabularyProblem};

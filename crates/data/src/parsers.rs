@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use oomph_core::Bytes;
-use oomph_tokens::Level;
+use oomph_tokens::{Level, VocabularyProblem};
 
 use crate::{
     Flaw, OnCorrupt,
@@ -15,7 +15,7 @@ use crate::{
     input::Input,
     memory_images::{ImagePart, LabelRule},
     series::{CsvSelection, CsvTable},
-    text::{VocabularyProblem, corpus, documents, vocabulary_file},
+    text::{corpus, documents, vocabulary_file},
 };
 
 /// The largest size of a file, plain or decompressed.

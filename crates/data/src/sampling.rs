@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use oomph_core::{Generator, Split, TargetSpec};
+use oomph_core::{Generator, Key, Split, TargetSpec};
 
 use crate::Source;
-pub use crate::loader::augment_key;
 
 /// How the training samples of an epoch are chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,4 +54,9 @@ impl ClassMembers {
         };
         (0..count).map(|_| one()).collect()
     }
+}
+
+/// The key of augmentation in an epoch; with the index of a sample, that of the sample.
+pub fn augment_key(seed: u64, epoch: usize) -> Key {
+    Key::new(seed).with_name("augment").with(epoch as u64)
 }

@@ -1,7 +1,6 @@
 use std::{io, path::PathBuf};
 
-/// The most tokens of a vocabulary.
-pub(crate) const MOST_TOKENS: usize = 1 << 24;
+use crate::{Level, Vocabulary};
 
 /// A tokenizer that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +29,7 @@ pub enum TokenizerProblem {
         expected: &'static str,
     },
     /// It has too few or too many tokens.
-    #[error("it has {0} tokens; expected 256 to {MOST_TOKENS}")]
+    #[error("it has {0} tokens; expected 256 to {most}", most = Vocabulary::MOST_TOKENS)]
     Count(usize),
     /// The indices of its tokens have a gap.
     #[error("token {token:?} has the index {index}; expected the indices 0 to {}, each once", count - 1)]
@@ -142,4 +141,47 @@ impl TokenFileError {
             _ => "delete the file: the next run encodes the text again",
         }
     }
+}
+
+/// Why a vocabulary cannot be read from a file.
+#[derive(Debug, thiserror::Error)]
+pub enum VocabularyProblem {
+    /// The system cannot read it.
+    #[error("the file cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// It has another format.
+    #[error("the file is neither JSON nor safetensors")]
+    Unknown,
+    /// It is larger than any vocabulary.
+    #[error("the vocabulary has {0} bytes; expected at most {most}", most = Vocabulary::MOST_FILE_BYTES)]
+    TooLarge(u64),
+    /// It ends before its header does.
+    #[error("the file ends within its header")]
+    Truncated,
+    /// Its JSON is invalid or has another content.
+    #[error("the JSON is not a list of tokens, a `source.json` of a checkpoint or a header of weights: {0}")]
+    Json(serde_json::Error),
+    /// Weights without a record of their source.
+    #[error("the weights do not list their tokens; weights from `oomph export` do")]
+    Silent,
+    /// A record of another kind of data.
+    #[error("its model was not trained on text")]
+    NotOfText,
+    /// A record of data that was not read with a tokenizer.
+    #[error("its model was trained without a tokenizer")]
+    NoTokenizer,
+    /// Its tokens are of another kind.
+    #[error("its tokens are {found}s, but `data.level` asks for {level}s")]
+    OtherLevel {
+        /// The kind in the file.
+        found: Level,
+        /// The kind of `data.level`.
+        level: Level,
+    },
+    /// It has too few or too many tokens.
+    #[error("it has {0} tokens; expected 2 to {most}", most = Vocabulary::MOST_TOKENS)]
+    Count(usize),
+    /// A token has two indices.
+    #[error("it has the token {0:?} twice")]
+    Twice(String),
 }

@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::Value;
 
-use crate::{TokenizerProblem, error::MOST_TOKENS};
+use crate::{TokenizerProblem, Vocabulary};
 
 /// What a file says, unchecked. What does not change tokens, such as padding, is left out.
 #[derive(Deserialize)]
@@ -158,7 +158,7 @@ fn by_index(vocab: BTreeMap<String, u32>, added: &[Added]) -> Result<Vec<String>
         }
     }
     let count = all.len();
-    if count > MOST_TOKENS {
+    if count > Vocabulary::MOST_TOKENS {
         return Err(TokenizerProblem::Count(count));
     }
     let mut tokens = vec![None; count];

@@ -38,7 +38,7 @@ mod vocabulary;
 
 pub use detokenizer::Detokenizer;
 pub use encoding::{Continuation, TextEncoding};
-pub use error::{TokenFileError, TokenFileProblem, TokenizerError, TokenizerProblem};
+pub use error::{TokenFileError, TokenFileProblem, TokenizerError, TokenizerProblem, VocabularyProblem};
 pub use pieces::cut;
 pub use token_file::{TextDigests, TokenFile, TokenWriter};
 pub use tokenizer::Tokenizer;

@@ -10,9 +10,8 @@ use tokenizers::{
 };
 
 use crate::{
-    Detokenizer, TokenizerProblem,
+    Detokenizer, TokenizerProblem, Vocabulary,
     alphabet::{bytes_of_characters, characters},
-    error::MOST_TOKENS,
     layout::{Added, Layout, Parts, shortened},
     pieces::pieces,
 };
@@ -57,7 +56,7 @@ impl Tokenizer {
     /// Checks the parts against each other: the library panics on some that contradict.
     pub(crate) fn of_parts(parts: Parts) -> Result<Self, TokenizerProblem> {
         let count = parts.tokens.len();
-        if !(256..=MOST_TOKENS).contains(&count) {
+        if !(256..=Vocabulary::MOST_TOKENS).contains(&count) {
             return Err(TokenizerProblem::Count(count));
         }
         let bytes = token_bytes(&parts)?;

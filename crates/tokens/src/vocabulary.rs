@@ -72,6 +72,10 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
+    /// The most tokens.
+    pub const MOST_TOKENS: usize = 1 << 24;
+    /// The largest file that a vocabulary is read from, in bytes.
+    pub const MOST_FILE_BYTES: u64 = 256 << 20;
     /// The token that stands for unknown tokens.
     pub const UNKNOWN: &str = "<unk>";
 

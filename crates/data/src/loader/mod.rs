@@ -6,7 +6,7 @@ use std::sync::Arc;
 use oomph_core::{Key, Split};
 
 use self::{assemble::Assembler, prefetch::Prefetcher};
-use crate::{Batch, DataError, LoaderOptions, SampleOrder, Source};
+use crate::{Batch, DataError, LoaderOptions, SampleOrder, Source, sampling::augment_key};
 
 /// The batches of one epoch in order, prefetched by worker threads.
 ///
@@ -67,11 +67,6 @@ impl Loader {
         let batches = Prefetcher::start(assembler, first_batch, workers, options.prefetch.max(1));
         Self { batches, failed: false }
     }
-}
-
-/// The key of augmentation in an epoch; with the index of a sample, that of the sample.
-pub fn augment_key(seed: u64, epoch: usize) -> Key {
-    Key::new(seed).with_name("augment").with(epoch as u64)
 }
 
 impl Iterator for Loader {

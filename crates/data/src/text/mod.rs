@@ -17,7 +17,7 @@ use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec, grouped};
 use oomph_tokens::{Level, Vocabulary};
 
 use self::settings::{TextSettings, TokenKind};
-pub use self::{prompt::Prompt, settings::text, train::train_tokenizer, vocabulary_file::VocabularyProblem};
+pub use self::{prompt::Prompt, settings::text, train::train_tokenizer};
 use crate::{
     DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     declared::{Declared, MANY},

@@ -4,10 +4,9 @@ use std::{
 };
 
 use oomph_core::open_file;
-use oomph_tokens::{Tokenizer, TokenizerError, TokenizerProblem};
+use oomph_tokens::{Tokenizer, TokenizerError, TokenizerProblem, VocabularyProblem};
 
 use super::{
-    VocabularyProblem,
     settings::TextSettings,
     vocabulary_file::{self, RecordedJson},
 };

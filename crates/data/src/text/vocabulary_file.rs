@@ -1,62 +1,10 @@
-use std::{
-    collections::HashSet,
-    io::{self, Read},
-    path::Path,
-};
+use std::{collections::HashSet, io::Read, path::Path};
 
 use oomph_core::open_file;
-use oomph_tokens::{Level, Vocabulary};
+use oomph_tokens::{Level, Vocabulary, VocabularyProblem};
 use serde::Deserialize;
 
 use crate::{DataError, SourceRecord};
-
-/// The largest file of a vocabulary.
-const MOST_BYTES: u64 = 256 << 20;
-/// The most tokens, as for `data.vocabulary`.
-const MOST_TOKENS: usize = 1 << 24;
-
-/// Why a vocabulary cannot be read from a file.
-#[derive(Debug, thiserror::Error)]
-pub enum VocabularyProblem {
-    /// The system cannot read it.
-    #[error("the file cannot be read: {0}")]
-    Io(#[from] io::Error),
-    /// It has another format.
-    #[error("the file is neither JSON nor safetensors")]
-    Unknown,
-    /// It is larger than any vocabulary.
-    #[error("the vocabulary has {0} bytes; expected at most {MOST_BYTES}")]
-    TooLarge(u64),
-    /// It ends before its header does.
-    #[error("the file ends within its header")]
-    Truncated,
-    /// Its JSON is invalid or has another content.
-    #[error("the JSON is not a list of tokens, a `source.json` of a checkpoint or a header of weights: {0}")]
-    Json(serde_json::Error),
-    /// Weights without a record of their source.
-    #[error("the weights do not list their tokens; weights from `oomph export` do")]
-    Silent,
-    /// A record of another kind of data.
-    #[error("its model was not trained on text")]
-    NotOfText,
-    /// A record of data that was not read with a tokenizer.
-    #[error("its model was trained without a tokenizer")]
-    NoTokenizer,
-    /// Its tokens are of another kind.
-    #[error("its tokens are {found}s, but `data.level` asks for {level}s")]
-    OtherLevel {
-        /// The kind in the file.
-        found: Level,
-        /// The kind of `data.level`.
-        level: Level,
-    },
-    /// It has too few or too many tokens.
-    #[error("it has {0} tokens; expected 2 to {MOST_TOKENS}")]
-    Count(usize),
-    /// A token has two indices.
-    #[error("it has the token {0:?} twice")]
-    Twice(String),
-}
 
 /// The header of a file of weights.
 #[derive(Deserialize)]
@@ -94,7 +42,7 @@ pub(crate) fn parse(file: impl Read, len: u64, level: Level) -> Result<Vocabular
     let (found, tokens) = json(file, len)?.tokens()?;
     match found {
         Some(found) if found != level => return Err(VocabularyProblem::OtherLevel { found, level }),
-        _ if !(2..=MOST_TOKENS).contains(&tokens.len()) => {
+        _ if !(2..=Vocabulary::MOST_TOKENS).contains(&tokens.len()) => {
             return Err(VocabularyProblem::Count(tokens.len()));
         }
         _ => {}
@@ -117,13 +65,13 @@ pub(super) fn json(mut file: impl Read, len: u64) -> Result<RecordedJson, Vocabu
         _ => return Err(VocabularyProblem::Unknown),
     };
     if start.is_empty() && size > len - 8 {
-        return Err(if size > MOST_BYTES {
+        return Err(if size > Vocabulary::MOST_FILE_BYTES {
             VocabularyProblem::Unknown
         } else {
             VocabularyProblem::Truncated
         });
     }
-    if size > MOST_BYTES {
+    if size > Vocabulary::MOST_FILE_BYTES {
         return Err(VocabularyProblem::TooLarge(size));
     }
     let mut json = start.to_vec();
