@@ -126,7 +126,7 @@ impl<C> SegmentedLayer<C> {
     pub(super) fn backward<const S: usize>(
         self,
         mut kept: Vec<KeptRun<S>>,
-        mut output: Tensor<3>,
+        output: Tensor<3>,
         state: [Option<Tensor<2>>; S],
         wanted: Wanted,
     ) -> LayerGradients<S>
@@ -139,6 +139,7 @@ impl<C> SegmentedLayer<C> {
         let of_input =
             wanted[0].then(|| RecurrentMatrix::plain(self.weights[0].clone(), self.policy.dtype(), kernels));
         let mut input = wanted[0].then(|| self.memory_for_input(&output)).flatten();
+        let mut output = Some(output);
         let new = || zeros(kept[0].before[0].dims(), DType::F32, self.bias.clone(), kernels);
         let mut state = state.map(|gradient| gradient.unwrap_or_else(new));
         let mut sums = Sums::default();
@@ -147,21 +148,25 @@ impl<C> SegmentedLayer<C> {
             let gates = gates.or_else(again);
             // Gates are kept if forward is not run again.
             let gates = gates.expect("gates are kept or computed again");
-            let end = RunEnd { gates, before, steps: steps.clone(), outputs: output.clone(), after: state };
+            // It ends with its last reader, as a plan says, unless the gradient of the input overwrites it.
+            let is_last = kept.is_empty() && (of_input.is_none() || input.is_some());
+            let outputs = if is_last { output.take() } else { output.clone() };
+            let outputs = outputs.expect("the gradient of the outputs is there up to the last run");
+            let end = RunEnd { gates, before, steps: steps.clone(), outputs, after: state };
             let RunGradients { gates, of_hidden, previous, state: before } =
                 C::backward(end, &factors, kernels);
-            let terms = RunTerms { gates: gates.clone(), of_hidden, previous };
-            sums = self.add(sums, &steps, terms, wanted);
+            let of_input = of_input.as_ref().map(|of_input| (of_input, gates.clone()));
+            sums = self.add(sums, &steps, RunTerms { gates, of_hidden, previous }, wanted);
             state = before;
-            if let Some(of_input) = &of_input {
+            if let Some((of_input, gates)) = of_input {
                 let back = |whole| input_backward(whole, gates, &steps, of_input, kernels);
                 match input.take() {
                     Some(whole) => input = Some(back(whole)),
-                    None => output = back(output),
+                    None => output = output.map(back),
                 }
             }
         }
-        let input = wanted[0].then(|| input.unwrap_or(output).into());
+        let input = wanted[0].then(|| input.or(output)).flatten().map(AnyTensor::from);
         let [of_input, of_hidden, bias_ih, bias_hh] = sums.finish();
         LayerGradients { of_inputs: [input, of_input, of_hidden, bias_ih, bias_hh], of_state: state }
     }
