@@ -49,6 +49,28 @@ fn a_language_model_continues_what_it_learned() {
     }
 }
 
+/// Its cache begins anew where the text is longer than a training sample.
+#[test]
+fn a_decoder_continues_what_it_learned() {
+    let folder = Folder::new();
+    folder.write("rhyme.txt", "one two three four five,\nonce i caught a fish alive\n".repeat(60));
+    let decoder = "{ name = 'gpt', preset = 'char', layers = 1, hidden = 32, heads = 2 }";
+    let config = CONFIG.replace("{ name = 'lstm-lm', hidden = 32 }", decoder);
+    folder.write(
+        "rhyme.toml",
+        config.replace("steps = 16,", "steps = 16, carry = false,").replace("120", "400"),
+    );
+    folder.oomph(&["train", "--config", "rhyme.toml"]).success();
+    let prompt = "one two three four";
+    let asked = ["--prompt", prompt, "--length", "30", "--temperature", "0"];
+    assert_eq!(continued(&folder, &asked), " five,\nonce i caught a fish al");
+    let nucleus = ["--prompt", prompt, "--length", "30", "--top-p", "0.01"];
+    assert_eq!(continued(&folder, &nucleus), continued(&folder, &asked), "the likeliest token alone is left");
+    let refused = folder.oomph(&["predict", "run", "--prompt", prompt, "--top-p", "1.5"]);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    assert!(refused.stderr.contains("greater than 0 and at most 1"), "{refused}");
+}
+
 #[test]
 fn its_loss_is_told_as_perplexity() {
     let folder = trained("char");

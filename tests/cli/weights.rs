@@ -255,3 +255,58 @@ fn an_onnx_file_says_what_it_takes_and_gives() {
     folder.oomph(&[&weights[..], &model, &["--to", "again.onnx"]].concat()).success();
     assert_eq!(folder.read("again.onnx").len(), written.len());
 }
+
+/// A W of 2 × 3 has 2 × r and r × 3 more values; the export has W + α/r · B A.
+#[test]
+fn adapters_are_trained_alone_and_merged_on_export() {
+    let folder = Folder::new();
+    exported(&folder);
+    let base = folder.read("w.safetensors");
+    let adapters = ["--set", "model.weights=w.safetensors", "--set", "model.lora={ rank = 2, alpha = 3 }"];
+    let run = ["--set", "run.directory=adapted", "--set", "optimizer.lr=0.5"];
+    folder.train(&[&adapters[..], &run].concat()).success();
+    let trained = folder.read("adapted/checkpoints/latest/model.safetensors");
+    folder.oomph(&["export", "adapted", "--to", "merged.safetensors"]).success();
+    let merged = folder.read("merged.safetensors");
+    let names = |bytes: &[u8]| -> Vec<String> {
+        let mut names: Vec<_> =
+            SafeTensors::deserialize(bytes).unwrap().names().into_iter().map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&merged), names(&base));
+    let name = "lstm.0.layer.weight_ih";
+    let (shape, before) = floats(&base, "lstm.weight_ih_l0");
+    let (_, weight) = floats(&trained, name);
+    assert_eq!(weight, before, "the weight itself is frozen");
+    let [(_, a), (of_b, b)] =
+        [".lora_a", ".lora_b"].map(|ending| floats(&trained, &format!("{name}{ending}")));
+    assert_eq!(of_b, [shape[0], 2]);
+    assert!(b.iter().any(|value| *value != 0.0), "the adapter is trained");
+    let (_, found) = floats(&merged, "lstm.weight_ih_l0");
+    for (at, found) in found.iter().enumerate() {
+        let (row, column) = (at / shape[1], at % shape[1]);
+        let change: f32 = (0..2).map(|rank| b[2 * row + rank] * a[rank * shape[1] + column]).sum();
+        assert!((found - weight[at] - 1.5 * change).abs() < 1e-6, "{at}");
+    }
+    // State of the optimizer is the adapters' alone.
+    let state = String::from_utf8(folder.read("adapted/checkpoints/latest/state.json")).unwrap();
+    assert!(!state.contains("\"head"), "{state}");
+    // Evaluated with its adapters and merged, the model has the same loss.
+    let loss = |arguments: &[&str]| {
+        let answer = folder.oomph(&[&["evaluate", "--json"], arguments].concat()).success().last_json();
+        answer["eval_loss"].as_f64().expect("a loss")
+    };
+    let of_merged = ["--config", "tiny.toml", "--set", "model.weights=merged.safetensors"];
+    folder
+        .train(
+            &[
+                &of_merged[2..],
+                &["--set", "train.steps=1", "--set", "optimizer.lr=1e-30", "--set", "run.directory=plain"],
+            ]
+            .concat(),
+        )
+        .success();
+    let (one, other) = (loss(&["--checkpoint", "adapted"]), loss(&["--checkpoint", "plain"]));
+    assert!((one - other).abs() < 1e-6, "{one} {other}");
+}

@@ -154,6 +154,36 @@ fn steps_with_frozen_stages_are_planned_as_they_are_measured() {
     }
 }
 
+/// Adapters have gradients and state, and the weights that they change none. A changed weight lives from forward to backward.
+#[test]
+fn steps_with_adapters_are_planned_as_they_are_measured() {
+    let photos = "{ source = 'digits', workers = 0 }";
+    let text = "{ source = 'synthetic', kind = 'tokens', vocabulary = 70, steps = 64, carry = false }";
+    let lora = "lora = { rank = 4 }";
+    let down = "lora = { rank = 4, targets = ['down'] }";
+    for (model, data, of_model) in [
+        ("name = 'resnet18', stem = 'small', width = 32", photos, "lora = { rank = 4, train = ['head'] }"),
+        ("name = 'gpt', layers = 2, hidden = 128, heads = 4", text, lora),
+        ("name = 'gpt', layers = 2, hidden = 128, heads = 4", text, down),
+        ("name = 'gru-lm', hidden = 128", text, lora),
+    ] {
+        for policy in
+            ["", "recompute = 'stages'", "precision = 'bf16'", "lean = false", "gradients = 'release'"]
+        {
+            let config = format!(
+                "model = {{ {model}, {of_model} }}\ndata = {data}\ntrain = {{ steps = 3, batch = 8 }}\n\
+                 optimizer = {{ name = 'adamw' }}\nmemory = {{ {policy} }}"
+            );
+            let label = format!("{model}, {of_model}, {policy}");
+            let outcome = in_a_process(&label, &config);
+            for error in errors(&outcome) {
+                println!("{label}: {:+.2} %", 100.0 * error);
+                assert!(error.abs() <= 0.02, "{label}: {:+.1} %: {outcome:?}", 100.0 * error);
+            }
+        }
+    }
+}
+
 /// An average takes as much memory as parameters and running statistics, from the first step on.
 #[test]
 fn steps_that_average_the_weights_are_planned_as_they_are_measured() {

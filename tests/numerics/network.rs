@@ -12,7 +12,7 @@ use oomph_model::{AnyTensor, Architecture, Init, Kernels, Pass, Policy, Stages, 
 use crate::{compare::Comparison, golden::Golden, host};
 
 /// Relative, by norm.
-const TOLERANCE: f64 = 1e-5;
+pub(crate) const TOLERANCE: f64 = 1e-5;
 
 /// The learning rate of the golden steps.
 pub(crate) const RATE: f64 = 0.01;
@@ -23,7 +23,7 @@ pub(crate) fn golden_optimizer(kernels: Kernels) -> Optimizer {
     Optimizer::new(&Config::from_toml("x", config).unwrap().optimizer, kernels)
 }
 
-const POLICIES: [(bool, Kernels); 3] =
+pub(crate) const POLICIES: [(bool, Kernels); 3] =
     [(true, Kernels::Cpu), (true, Kernels::Composed), (false, Kernels::Composed)];
 
 /// The CPU, with a graph.

@@ -1,14 +1,15 @@
 //! Transformers against PyTorch's: logits, loss, gradients, and two steps of AdamW.
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use oomph_config::Section;
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
 use oomph_engine::task::DeviceTargets;
-use oomph_model::{Architecture, gpt, vit};
+use oomph_model::{AnyTensor, Architecture, Init, KeyValueCache, Pass, Policy, gpt, vit};
 
 use crate::{
+    compare::Comparison,
     golden::Golden,
-    network::{Network, device},
+    network::{Network, POLICIES, TOLERANCE, device},
 };
 
 const BATCH: usize = 3;
@@ -43,6 +44,43 @@ fn decoders_give_the_gradients_and_steps_of_torch() {
             golden,
         };
         network.check();
+    }
+}
+
+/// A text that is read in pieces, with the keys and values of the positions before.
+#[test]
+fn a_decoder_with_a_cache_gives_the_logits_of_the_whole_text() {
+    for (variant, settings) in DECODERS {
+        let settings = Section::from_toml("model", &format!("{SIZES}\n{settings}")).unwrap();
+        let (input, target) = (
+            InputSpec::Tokens { steps: STEPS, vocabulary: TOKENS },
+            TargetSpec::Tokens { steps: STEPS, vocabulary: TOKENS },
+        );
+        let architecture = gpt(&settings).unwrap();
+        assert!(architecture.has_key_value_cache());
+        let model =
+            architecture.build(&SampleSpec { input, target }, &Init::new(&Device::flex(), 5)).unwrap();
+        let text: Vec<i32> = (0..STEPS as i32).map(|at| (at * at + 3) % TOKENS as i32).collect();
+        let tokens = |of: &[i32]| -> AnyTensor {
+            Tensor::<2, Int>::from_data(TensorData::new(of.to_vec(), [1, of.len()]), &Device::flex()).into()
+        };
+        for (lean, kernels) in POLICIES {
+            let policy = Policy { lean, kernels, ..Policy::default() };
+            let pass = || Pass::eval().with_policy(policy);
+            let whole = model.forward(tokens(&text), &mut pass()).unwrap().to_host().unwrap();
+            let (mut cache, mut found) = (KeyValueCache::new(4), Vec::new());
+            for piece in [&text[..4], &text[4..5], &text[5..8], &text[8..]] {
+                let mut pass = pass();
+                pass.cache = Some(cache);
+                found.extend(model.forward(tokens(piece), &mut pass).unwrap().to_host().unwrap());
+                cache = pass.cache.expect("a pass keeps its cache");
+            }
+            assert_eq!(cache.positions(), STEPS);
+            let mut comparison = Comparison::new(format!("{variant} lean={lean} {kernels:?}"), TOLERANCE);
+            let whole: Vec<f64> = whole.into_iter().map(f64::from).collect();
+            comparison.norm("logits", &found, &whole);
+            comparison.finish();
+        }
     }
 }
 
