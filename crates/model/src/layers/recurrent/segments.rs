@@ -151,6 +151,7 @@ impl<C> SegmentedLayer<C> {
             // It ends with its last reader, as a plan says, unless the gradient of the input overwrites it.
             let is_last = kept.is_empty() && (of_input.is_none() || input.is_some());
             let outputs = if is_last { output.take() } else { output.clone() };
+            // It was taken for an earlier run only if that was the last.
             let outputs = outputs.expect("the gradient of the outputs is there up to the last run");
             let end = RunEnd { gates, before, steps: steps.clone(), outputs, after: state };
             let RunGradients { gates, of_hidden, previous, state: before } =
