@@ -51,9 +51,8 @@ fn a_file_arrives_whole_and_is_fetched_once() {
         OpenEvent::Downloaded { bytes, path, .. } => {
             assert_eq!((bytes, path), (1_200_000, place.target().as_path()));
         }
-        OpenEvent::Unpacking { .. } | OpenEvent::Encoding { .. } | OpenEvent::Encoded { .. } => {
-            panic!("it is no archive, and no text")
-        }
+        OpenEvent::Unpacking { .. } => panic!("it is no archive"),
+        OpenEvent::Encoding { .. } | OpenEvent::Encoded { .. } => panic!("it is no text"),
     };
     download(&server.remote(&file), &place.target(), &tell).expect("a whole file");
     assert_eq!(fs::read(place.target()).expect("fetched"), file);
