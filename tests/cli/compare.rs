@@ -260,9 +260,11 @@ fn json_has_every_figure() {
             "precision",
             "recompute",
             "samples_per_second",
+            "shard",
             "state",
             "state_bytes_per_parameter",
             "step_seconds",
+            "strategy",
             "verdict"
         ]
     );
@@ -313,7 +315,8 @@ fn command_lines_that_make_no_sense_are_refused() {
             compare("a value out of range", &["--optimizers", "adam+lr=-1"]),
             compare("no batch", &["--batches", "0"]),
             compare("too few steps for a median", &["--batches", "8", "--steps", "2"]),
-            compare("several devices", &["--batches", "8", "--set", "device.devices=cpu,cpu"]),
+            compare("shards of one device", &["--shard", "gradients"]),
+            compare("a misspelt strategy", &["--devices", "cpu,cpu", "--strategies", "dpd"]),
             compare("steps of nothing", &["--batches", "8", "--plan-only", "--steps", "5"]),
             compare("a page in a folder that is not there", &["--batches", "8", "--html", "nowhere/x.html"]),
             compare("a page that is a folder", &["--batches", "8", "--html", "."]),

@@ -4,7 +4,8 @@ use burn::tensor::{Device, Tensor};
 use oomph_config::Section;
 use oomph_core::{InputSpec, Key, SampleSpec, TargetSpec};
 use oomph_model::{
-    AnyTensor, Architecture, Init, Kernels, LORA_ENDINGS, Lora, Named, Pass, Policy, Stages, autodiff,
+    AnyTensor, Architecture, Init, Kernels, Named, Pass, Policy, Stages, autodiff,
+    lora::{LORA_ENDINGS, Lora, merged},
     recurrent::{gru, lstm},
     resnet, vit,
 };
@@ -85,12 +86,12 @@ fn check(what: &str, plain: &Architecture, spec: &SampleSpec, lora: &Lora, input
         let mut adapted = build(&plain.clone().with_lora(Some(lora.clone())), spec);
         let values = with_changes(&mut adapted);
         let found = gradients(&adapted, input, policy);
-        let mut merged = build(plain, spec);
-        let changed = adapted.inference().merged();
+        let mut whole_model = build(plain, spec);
+        let changed = merged(adapted.inference());
         let mut weights = Named::new();
         changed.visit(&mut |info, tensor| drop(weights.insert(info.name.to_owned(), tensor)));
-        merged.map(&mut |info, tensor| weights[info.name].clone().tracked_like(&tensor, info.trainable));
-        let whole = gradients(&merged, input, policy);
+        whole_model.map(&mut |info, tensor| weights[info.name].clone().tracked_like(&tensor, info.trainable));
+        let whole = gradients(&whole_model, input, policy);
         let mut comparison = Comparison::new(format!("{what} lean={lean}"), TOLERANCE);
         let adapters: Vec<&str> =
             found.keys().filter_map(|name| name.strip_suffix(LORA_ENDINGS[0])).collect();

@@ -50,12 +50,12 @@ pub(crate) const LANGUAGE: &str = "
 /// A folder for runs, and how they are configured.
 pub(crate) struct Runs {
     folder: tempfile::TempDir,
-    recipe: &'static str,
+    recipe: String,
 }
 
 impl Runs {
-    pub(crate) fn new(recipe: &'static str) -> Self {
-        Self { folder: tempfile::tempdir().expect("a temporary directory"), recipe }
+    pub(crate) fn new(recipe: &str) -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary directory"), recipe: recipe.to_owned() }
     }
 
     pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {

@@ -17,6 +17,7 @@ pub(crate) const CONFIGS: &[Embedded] = &embedded![
     "gru.toml",
     "gpt-shakespeare.toml",
     "gpt-bpe.toml",
+    "gpt2-finetune.toml",
     "vit-photos.toml",
     "mnist.toml",
     "resnet-folder.toml",

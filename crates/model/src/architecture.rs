@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use oomph_core::SampleSpec;
 
-use crate::{AnyTensor, Init, Lora, ModelError, Stages, weights::TensorForm};
+use crate::{AnyTensor, Init, ModelError, Stages, lora::Lora, weights::TensorForm};
 
 type Build = dyn Fn(&SampleSpec, &Init) -> Result<Stages, ModelError> + Send + Sync;
 type Rename = dyn Fn(&str) -> String + Send + Sync;
@@ -99,7 +99,7 @@ impl Architecture {
         self
     }
 
-    /// Adds low-rank [adapters](Stages::adapt), which alone are trained; `None` for a model without.
+    /// Adds low-rank [adapters](Lora::adapt), which alone are trained; `None` for a model without.
     #[must_use]
     pub fn with_lora(mut self, lora: Option<Lora>) -> Self {
         self.lora = lora;
@@ -150,7 +150,7 @@ impl Architecture {
         model.visit(&mut |_, _: AnyTensor| {});
         model.freeze(&self.frozen);
         if let Some(lora) = &self.lora {
-            model.adapt(lora, &init.at("lora"))?;
+            lora.adapt(&mut model, &init.at("lora"))?;
         }
         Ok(model)
     }

@@ -12,7 +12,7 @@ use crate::{
     AnyTensor, Init, ModelError, Named, ParameterInfo, Pass, Policy, Stages,
     parameters::{Map, Visit, Walk},
     stage::AnyStage,
-    stages::visit_stages,
+    stages::{freeze_parameters, replace_stages, visit_stages},
 };
 
 /// Which weights of a model have adapters, and how large these are.
@@ -85,7 +85,7 @@ impl Lora {
     ///
     /// # Errors
     /// [`ModelError::NotAdapted`] where a target is no part of the name of a weight, and where no weight has an adapter.
-    pub(crate) fn adapters(&self, stages: &Stages, init: &Init) -> Result<Vec<Adapters>, ModelError> {
+    fn adapters(&self, stages: &Stages, init: &Init) -> Result<Vec<Adapters>, ModelError> {
         self.check_targets(stages)?;
         let of_stage = |(stage, name): (usize, &str)| {
             let init = init.at(name);
@@ -104,8 +104,33 @@ impl Lora {
         }
     }
 
+    /// Freezes all parameters of a model but those of the stages that are trained whole, and adds the adapters. A stage without adapters is
+    /// [frozen](Stages::freeze); the others run as in training.
+    ///
+    /// # Errors
+    /// [`ModelError::NotAdapted`] where a target is no part of the name of a weight, and where no weight has an adapter.
+    pub fn adapt(&self, model: &mut Stages, init: &Init) -> Result<(), ModelError> {
+        let adapters = self.adapters(model, init)?;
+        let names: Vec<String> = model.names().map(str::to_owned).collect();
+        let of_stage = names.iter().zip(&adapters).enumerate().filter(|(_, (name, _))| !self.trains(name));
+        let mut frozen = Vec::new();
+        for (index, (name, adapters)) in of_stage {
+            match adapters.is_empty() {
+                true => frozen.push(name.clone()),
+                false => freeze_parameters(model, index),
+            }
+        }
+        model.freeze(&frozen);
+        let mut adapters = adapters.into_iter();
+        replace_stages(model, |stage| match adapters.next() {
+            Some(adapters) if !adapters.is_empty() => Box::new(Adapted { stage, adapters }),
+            _ => stage,
+        });
+        Ok(())
+    }
+
     /// Whether the stage `name` is trained whole.
-    pub(crate) fn trains(&self, name: &str) -> bool {
+    fn trains(&self, name: &str) -> bool {
         self.train.iter().any(|trained| is_within(name, trained))
     }
 
@@ -132,6 +157,13 @@ impl Lora {
     }
 }
 
+/// The same model without adapters: its weights have their changes. It takes memory of its own for these weights.
+#[must_use]
+pub fn merged(mut model: Stages) -> Stages {
+    replace_stages(&mut model, |stage| stage.merged().unwrap_or(stage));
+    model
+}
+
 /// Whether one of the parts of a name, or the beginning of the name, is `target`.
 fn is_part(name: &str, target: &str) -> bool {
     is_within(name, target) || name.split('.').any(|part| part == target)
@@ -145,7 +177,7 @@ fn is_adaptable(info: &ParameterInfo<'_>, weight: &AnyTensor) -> bool {
 
 /// The adapters of a stage, by the names of its weights.
 #[derive(Clone)]
-pub(crate) struct Adapters {
+struct Adapters {
     of_weights: Named<Adapter>,
     scale: f32,
 }
@@ -177,15 +209,15 @@ impl Adapter {
 }
 
 impl Adapters {
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.of_weights.is_empty()
     }
 }
 
 /// A stage some of whose weights have adapters.
-pub(crate) struct Adapted {
-    pub(crate) stage: Box<dyn AnyStage>,
-    pub(crate) adapters: Adapters,
+struct Adapted {
+    stage: Box<dyn AnyStage>,
+    adapters: Adapters,
 }
 
 impl Adapted {
@@ -203,7 +235,16 @@ impl Adapted {
 
 impl AnyStage for Adapted {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        self.changed().forward(input, pass)
+        let stage = self.changed();
+        let output = stage.forward(input, pass);
+        // The stage holds its changed weights until here. This product by one shows that to the planner.
+        stage.visit(0, "", &mut |info, weight| {
+            let weight = weight.inner();
+            if self.adapters.of_weights.contains_key(info.name) && weight.is_recorded() {
+                drop(weight.scale(1.0));
+            }
+        });
+        output
     }
 
     fn lends(&self) -> Named<AnyTensor> {

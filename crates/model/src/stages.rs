@@ -9,8 +9,7 @@ use oomph_core::is_within;
 use oomph_onnx::{Graph, Value};
 
 use crate::{
-    AnyTensor, Carried, Init, Lora, ModelError, ParameterInfo, Pass, Policy, Stage,
-    lora::Adapted,
+    AnyTensor, Carried, ModelError, ParameterInfo, Pass, Policy, Stage,
     stage::{AnyStage, Slot},
 };
 
@@ -196,36 +195,6 @@ impl Stages {
         }
     }
 
-    /// Freezes all parameters but those of the stages that `lora` trains whole, and adds its adapters. A stage without adapters is
-    /// [frozen](Self::freeze); the others run as in training.
-    ///
-    /// # Errors
-    /// [`ModelError::NotAdapted`] where a target is no part of the name of a weight, and where no weight has an adapter.
-    pub fn adapt(&mut self, lora: &Lora, init: &Init) -> Result<(), ModelError> {
-        let adapters = lora.adapters(self, init)?;
-        let links = std::mem::take(&mut self.chain).into_iter().zip(adapters).enumerate();
-        self.chain = links
-            .map(|(index, (mut link, adapters))| {
-                if !lora.trains(&link.name) && !link.is_frozen {
-                    link.freeze_parameters(index);
-                    link.is_frozen |= adapters.is_empty();
-                }
-                match adapters.is_empty() {
-                    true => link,
-                    false => Link { stage: Box::new(Adapted { stage: link.stage, adapters }), ..link },
-                }
-            })
-            .collect();
-        Ok(())
-    }
-
-    /// The same model without adapters: its weights have their changes. It takes memory of its own for these weights.
-    #[must_use]
-    pub fn merged(self) -> Self {
-        let merged = |link: Link| Link { stage: link.stage.merged().unwrap_or(link.stage), ..link };
-        Self { chain: self.chain.into_iter().map(merged).collect() }
-    }
-
     /// Whether the stage at `index` is [frozen](Self::freeze).
     ///
     /// # Panics
@@ -303,6 +272,23 @@ impl Stages {
         model.map(&mut |_, tensor| tensor.inner());
         model
     }
+}
+
+/// Freezes all parameters of the stage at `index`, which still runs as in training. Nothing of a [frozen](Stages::freeze) stage changes.
+pub(crate) fn freeze_parameters(stages: &mut Stages, index: usize) {
+    let link = &mut stages.chain[index];
+    if !link.is_frozen {
+        link.freeze_parameters(index);
+    }
+}
+
+/// Replaces every stage by the result of `replace`.
+pub(crate) fn replace_stages(
+    stages: &mut Stages,
+    mut replace: impl FnMut(Box<dyn AnyStage>) -> Box<dyn AnyStage>,
+) {
+    let links = std::mem::take(&mut stages.chain).into_iter();
+    stages.chain = links.map(|link| Link { stage: replace(link.stage), ..link }).collect();
 }
 
 /// Adds all stages of a model to an ONNX graph, each in a scope with its name.

@@ -40,6 +40,7 @@ pub(crate) fn device() -> Device {
 /// The parameters after three steps. Gradients do not depend on them.
 fn trained(features: [usize; 2], optimizer: &str, kernels: Kernels) -> Named<HostTensor> {
     let config = Config::from_toml("decay", &format!("optimizer = {{ {optimizer}, lr = 0.01 }}"));
+    // The tests below write them.
     let mut optimizer = Optimizer::new(&config.expect("the settings are valid").optimizer, kernels);
     let mut model = model_of(features);
     for step in 0..3 {
@@ -51,6 +52,7 @@ fn trained(features: [usize; 2], optimizer: &str, kernels: Kernels) -> Named<Hos
         });
         optimizer.step(0.01, &mut model, gradients);
     }
+    // No memory limit is set.
     model_record(&model).expect("the CPU does not fail")
 }
 

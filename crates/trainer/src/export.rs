@@ -45,7 +45,7 @@ pub struct Exported {
 }
 
 /// Writes the [weights](Checkpoint::weights) of a checkpoint of `architecture` to the safetensors file `path`, with the changes of
-/// [adapters](oomph_model::Lora) in them. The file is complete or absent.
+/// [adapters](oomph_model::lora::Lora) in them. The file is complete or absent.
 ///
 /// # Errors
 /// Where the checkpoint was damaged after it was opened, where an existing file stays, and where the file cannot be written.

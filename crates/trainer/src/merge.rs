@@ -1,5 +1,5 @@
 use oomph_engine::HostTensor;
-use oomph_model::{Architecture, LORA_ENDINGS, Named};
+use oomph_model::{Architecture, Named, lora::LORA_ENDINGS};
 
 /// The weights of a model of `architecture` with the changes of its adapters, which are left out: W + α/r · B A.
 pub(crate) fn merged(architecture: &Architecture, mut weights: Named<HostTensor>) -> Named<HostTensor> {

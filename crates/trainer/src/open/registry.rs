@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 use oomph_config::{Config, ConfigError, DeviceName, Section};
 use oomph_core::TargetSpec;
 use oomph_data::{LoaderOptions, OpenEvent, OpenObserver, OpenSource};
-use oomph_model::{Architecture, Kernels, Lora};
+use oomph_model::{Architecture, Kernels, lora::Lora};
 
 use oomph_engine::task::{Classification, MultiLabel, Regression, Task, default_task};
 

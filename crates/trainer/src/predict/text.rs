@@ -6,7 +6,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use oomph_core::{InputSpec, Phase, phase};
 use oomph_data::Prompt;
 use oomph_memory::{Account, charge};
-use oomph_model::{Carried, KeyValueCache, Pass, Stages};
+use oomph_model::{Carried, KeyValueCache, Pass, Stages, lora::merged};
 
 use oomph_engine::{
     exhausted,
@@ -41,7 +41,7 @@ pub fn continue_text<E: From<TrainError>>(
     let mut reported = Ok(());
     with_restored(session, checkpoint, report, |model| {
         charge(Account::Device, || {
-            let mut writer = Writer::new(session, model.inference().merged(), prompt);
+            let mut writer = Writer::new(session, merged(model.inference()), prompt);
             for place in 0..sampling.length {
                 let mut logits = writer.logits()?;
                 forbid(&mut logits, prompt.unknown());

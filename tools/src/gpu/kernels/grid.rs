@@ -14,9 +14,11 @@ pub(crate) struct Training {
 pub(crate) const SERIES: &str = "series.csv";
 
 /// Generated data in place of files, with their shapes: the further settings of a config.
-const DATA: [(&str, &str); 8] = [
+const DATA: [(&str, &str); 11] = [
     ("lstm-lm", "data.source=synthetic data.kind=tokens data.steps=64"),
+    ("gpt-shakespeare", "data.source=synthetic data.kind=tokens data.steps=64"),
     ("gpt-bpe", "data.source=synthetic data.kind=tokens data.steps=64"),
+    ("gpt2-finetune", "data.source=synthetic data.kind=tokens data.steps=64"),
     ("mnist", "data.source=synthetic data.channels=1 data.height=28 data.width=28"),
     ("resnet-folder", "data.source=synthetic"),
     ("resnet-photos", "data.source=synthetic"),
@@ -26,6 +28,7 @@ const DATA: [(&str, &str); 8] = [
         "data.source=synthetic data.height=224 data.width=224 data.classes=1000 train.batch=16",
     ),
     ("transfer", "data.source=synthetic data.height=224 data.width=224"),
+    ("vit-photos", "data.source=synthetic"),
 ];
 
 /// What every training is given: one step and an evaluation.
