@@ -55,11 +55,13 @@ fn a_decoder_continues_what_it_learned() {
     let folder = Folder::new();
     folder.write("rhyme.txt", "one two three four five,\nonce i caught a fish alive\n".repeat(60));
     let decoder = "{ name = 'gpt', preset = 'char', layers = 1, hidden = 32, heads = 2 }";
-    let config = CONFIG.replace("{ name = 'lstm-lm', hidden = 32 }", decoder);
-    folder.write(
-        "rhyme.toml",
-        config.replace("steps = 16,", "steps = 16, carry = false,").replace("120", "400"),
-    );
+    // The rhyme has 52 characters: samples of 15 begin at each of them.
+    let config = CONFIG
+        .replace("{ name = 'lstm-lm', hidden = 32 }", decoder)
+        .replace("steps = 16,", "steps = 15, carry = false,")
+        .replace("steps = 120", "steps = 400")
+        .replace("lr = 0.02", "lr = 0.01");
+    folder.write("rhyme.toml", config);
     folder.oomph(&["train", "--config", "rhyme.toml"]).success();
     let prompt = "one two three four";
     let asked = ["--prompt", prompt, "--length", "30", "--temperature", "0"];

@@ -74,6 +74,15 @@ pub struct BackwardOutcome {
     pub input: Option<AnyTensor>,
 }
 
+/// Shows a recording that a tensor is held until here: a plan frees it at its last use. Otherwise it does nothing.
+pub(crate) fn held_until_here(tensor: AnyTensor) {
+    let tensor = tensor.inner();
+    if tensor.is_recorded() {
+        // The planner knows that training executes no product by one.
+        drop(tensor.scale(1.0));
+    }
+}
+
 /// The gradients of `loss` with respect to the trainable parameters of `model`, as plain tensors by parameter name.
 ///
 /// A parameter that the loss does not depend on has no entry. A gradient that is smaller than its storage is copied, which
@@ -87,10 +96,8 @@ pub fn backward(loss: Tensor<1>, model: &Stages) -> Named<AnyTensor> {
 pub fn backward_to(loss: Tensor<1>, model: &Stages, input: Option<AnyTensor>) -> BackwardOutcome {
     let mut gradients = graph::backward(loss);
     let recorded = gradients.are_recorded();
-    if recorded {
-        // A caller that wants the input's gradient holds the input until here. This product by one shows that to the planner.
-        drop(input.clone().map(|input| input.inner().scale(1.0)));
-    }
+    // A caller that wants the input's gradient holds the input until here.
+    input.clone().into_iter().for_each(held_until_here);
     let input = input.and_then(|input| gradients.remove(input));
     let mut named = Named::new();
     model.visit(&mut |info, parameter| {

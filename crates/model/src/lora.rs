@@ -10,6 +10,7 @@ use oomph_onnx::{Graph, Value};
 
 use crate::{
     AnyTensor, Init, ModelError, Named, ParameterInfo, Pass, Policy, Stages,
+    autodiff::held_until_here,
     parameters::{Map, Visit, Walk},
     stage::AnyStage,
     stages::{freeze_parameters, replace_stages, visit_stages},
@@ -237,11 +238,10 @@ impl AnyStage for Adapted {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         let stage = self.changed();
         let output = stage.forward(input, pass);
-        // The stage holds its changed weights until here. This product by one shows that to the planner.
+        // The stage holds its changed weights.
         stage.visit(0, "", &mut |info, weight| {
-            let weight = weight.inner();
-            if self.adapters.of_weights.contains_key(info.name) && weight.is_recorded() {
-                drop(weight.scale(1.0));
+            if self.adapters.of_weights.contains_key(info.name) {
+                held_until_here(weight);
             }
         });
         output

@@ -60,7 +60,10 @@ pub(super) fn lean<C: Cell<S>, const S: usize, const N: usize>(
     let output: Tensor<3> = ranked(differentiable(inputs, made.output.into(), move |output, wanted| {
         let state = of_ends.map(|end| end.take().map(|gradient| policy.widen(ranked(gradient))));
         let wanted = std::array::from_fn(|input| wanted[input]);
+        // Adapters make weights that nothing else holds.
+        let weights = layer.weights.clone();
         let made = layer.backward(kept, ranked(output), state, wanted);
+        weights.into_iter().for_each(|weight| autodiff::held_until_here(weight.into()));
         let of_state = made.of_state.map(|gradient| Some(AnyTensor::from(gradient)));
         let mut gradients = made.of_inputs.into_iter().chain(of_state);
         std::array::from_fn(|_| gradients.next().flatten())
