@@ -46,7 +46,8 @@ const fn gradients(name: &'static str, config: &'static str) -> Case {
 }
 
 const CASES: [Case; 30] = [
-    case("resnet fp32", RESNET, "T4", &[], Against::Processor(1e-3)),
+    // With the seed 0, a rounding error decides about a ReLU in the third step.
+    case("resnet fp32", RESNET, "T4", &["train.seed=1"], Against::Processor(1e-3)),
     case("lstm fp32", LSTM, "T4", &[], Against::Processor(1e-3)),
     case("language model fp32", LANGUAGE, "T4", &[], Against::Processor(1e-3)),
     case("resnet fp16", RESNET, "T4", FEW_STEPS_FP16, Against::ItsOwnDeviation(2e-3)),
