@@ -21,7 +21,12 @@ const CASES: [Case; 13] = [
     vulkan("resnet", RESNET, &["train.steps=20", "optimizer.lr=2e-4", "train.seed=1"], Processor(1e-3)),
     vulkan("lstm", LSTM, &[], Processor(1e-3)),
     vulkan("language model", LANGUAGE, &[], Processor(1e-3)),
-    vulkan("resnet recompute", RESNET, &["memory.recompute=stages"], Processor(1e-3)),
+    vulkan(
+        "resnet recompute",
+        RESNET,
+        &["optimizer.lr=2e-4", "train.seed=1", "memory.recompute=stages"],
+        Processor(1e-3),
+    ),
     vulkan("lstm micro-batches", LSTM, &["memory.micro_batch=4"], Processor(1e-3)),
     vulkan("lstm released", LSTM, &["optimizer.clip_norm=1.0", "memory.gradients=release"], Processor(1e-3)),
     vulkan(
