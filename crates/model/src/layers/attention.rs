@@ -38,9 +38,12 @@ impl SelfAttention {
         let dims = input.dims();
         let policy = pass.policy();
         let attention = self.operation(pass);
-        let place = pass.place();
-        let output = match (&mut pass.cache, policy.lean) {
-            (Some(cache), _) => after(cache, place, &attention, input, policy),
+        let output = match (pass.cache.take(), policy.lean) {
+            (Some(mut cache), _) => {
+                let output = after(&mut cache, pass.place(), &attention, input, policy);
+                pass.cache = Some(cache);
+                output
+            }
             (None, true) => lean(attention, input, policy),
             (None, false) => attention.in_graph(input),
         };
