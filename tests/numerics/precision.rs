@@ -1,9 +1,13 @@
 //! 16 bits in forward and backward, 32 where it matters.
 
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use oomph_config::Precision;
+use oomph_core::Key;
 use oomph_engine::record::model_record;
+use oomph_model::{Init, Kernels, Pass, Policy, layers::Linear};
 use oomph_trainer::new_stepper;
 
-use crate::{digits, host};
+use crate::{compare::Comparison, digits, host};
 
 const RESNET: &str = "model = { name = 'resnet18', width = 8, stem = 'small' }
     data = { source = 'digits', workers = 0 }
@@ -82,5 +86,35 @@ fn lean_layers_have_the_gradients_of_burns_operations() {
         let [burns, lean] = ["lean = false", "lean = true"].map(|memory| Step::take(model, memory));
         let (loss, moves) = ((lean.loss / burns.loss - 1.0).abs(), lean.error(&burns));
         assert!(loss < 1e-6 && moves < 1e-5, "{name}: loss {loss:.1e}, moves {moves:.1e}");
+    }
+}
+
+#[test]
+fn a_linear_layer_in_sixteen_bits_takes_an_input_of_thirty_two() {
+    // A model of one's own adds to activations in 32 bits; its gradients have 32 bits too.
+    let device = Device::flex().autodiff();
+    let layer = Linear::new(&Init::new(&device, 0), [24, 10]);
+    let numbers = (0..7 * 24).map(|at| (at as f32).sin()).collect();
+    let numbers = TensorData::new::<f32, _>(numbers, [7, 24]);
+    for (precision, bits) in [(Precision::Bf16, 8), (Precision::Fp16, 11)] {
+        for (kernels, lean) in [(Kernels::Cpu, true), (Kernels::Composed, true), (Kernels::Composed, false)] {
+            let what = format!("{precision:?} {kernels:?} lean={lean}");
+            let input = Tensor::<2>::from_data(numbers.clone(), &device).require_grad();
+            let gradients = |precision| {
+                let policy = Policy { precision, kernels, lean, ..Policy::default() };
+                let mut pass = Pass::train(Key::new(0)).with_policy(policy);
+                let made = policy.widen(layer.forward(input.clone(), &mut pass).unwrap());
+                made.square().sum().backward()
+            };
+            let (exact, rounded) = (gradients(Precision::Fp32), gradients(precision));
+            assert_eq!(input.grad(&rounded).unwrap().dtype(), DType::F32, "{what}");
+            // A gradient is a sum of products of three rounded numbers, the output among them.
+            let mut comparison = Comparison::new(what, 8.0 * f64::powi(2.0, -bits));
+            for (name, leaf) in [("input", &input), ("weight", &layer.weight.val())] {
+                let exact: Vec<f64> = host::gradient(leaf, &exact).into_iter().map(f64::from).collect();
+                comparison.elements(name, &host::gradient(leaf, &rounded), &exact);
+            }
+            comparison.finish();
+        }
     }
 }

@@ -111,6 +111,8 @@ pub(crate) fn project(
     let needed = before.inputs(features);
     pass.expect_shape(found == needed, &format!("[N, {needed}]"), &dims)?;
     let policy = pass.policy();
+    // The gradient of an input in 32 bits has 32 bits too. What stands before the product sees to that by itself.
+    let input = if matches!(before, Before::Nothing) { policy.narrow(input) } else { input };
     let output = match policy.lean {
         true => lean(before, input, weight, bias, policy),
         false => composed(before, input, weight, bias, policy),
@@ -127,7 +129,7 @@ fn composed(
     policy: Policy,
 ) -> Tensor<2> {
     let made = match before {
-        Before::Nothing => policy.narrow(input),
+        Before::Nothing => input,
         Before::Norm(norm) => norm.composed(input, policy),
         Before::Activation(activation) => policy.narrow(activation.composed(policy.widen(input))),
     };
