@@ -8,8 +8,10 @@
     python3 tools/levers.py offload         # optimizer state and inputs of recomputed stages in host memory
     python3 tools/levers.py shard           # state, gradients and parameters sharded over four replicas
     python3 tools/levers.py attention       # peaks of a transformer by the length of its sequences
+    python3 tools/levers.py chunks          # the loss of a language model by chunks of tokens
     python3 tools/levers.py state           # optimizer state in 32, 16 and 8 bits: bytes a parameter and times
     python3 tools/levers.py state-quality PHOTOS TEXT [DEVICE]  # its accuracy over three seeds, on digits, photos and text
+    python3 tools/levers.py adapters TEXT   # fine-tuning of a decoder whole and by adapters, over three seeds
     python3 tools/levers.py auto            # recompute = "auto" under limits
     python3 tools/levers.py quality [PHOTOS [SEEDS]]  # accuracy on digits and on photos, in fp32, bf16 and fp16
 
@@ -138,6 +140,25 @@ def attention():
     return table
 
 
+def chunks():
+    table = Table(f"{COMMAND} chunks --save", "model", "loss_chunk", ">planned peak", ">peak in use", ">×", ">step", ">×")
+    text = ["data.source=synthetic", "data.kind=tokens", "data.vocabulary=50257", "data.carry=false", "data.train_samples=64",
+            "data.test_samples=1", "optimizer.name=adamw"]
+    models = [("gpt 4 × 256, T 256", ["model.name=gpt", "model.layers=4", "model.hidden=256", "model.heads=4", "data.steps=256"]),
+              ("gru-lm 2 × 256, T 256", ["model.name=gru-lm", "model.layers=2", "model.hidden=256", "data.steps=256"])]
+    mib = lambda size: f"{size / 2**20:,.0f} MiB"
+    with tempfile.NamedTemporaryFile(suffix=".toml") as config:
+        for name, model in models:
+            settings = [part for setting in [*model, *text] for part in ("--set", setting)]
+            rows = compare("--config", config.name, *settings, "--batches", "4", "--steps", "12", "--loss-chunks",
+                           "none,512,256,128,64")
+            for row in rows:
+                table.add(name, row["loss_chunk"], mib(row["planned_peak_bytes"]), mib(row["peak_in_use_bytes"]),
+                          f"{row['peak_in_use_bytes'] / rows[0]['peak_in_use_bytes']:.2f}", f"{row['step_seconds']:.3f} s",
+                          f"{row['step_seconds'] / rows[0]['step_seconds']:.2f}")
+    return table
+
+
 def offload():
     table = Table(f"{COMMAND} offload --save", "model", "gradients", "offload", ">planned peak", ">peak in use", ">×",
                   ">in host memory", ">step", ">×")
@@ -196,8 +217,19 @@ def planned(config, batch, setting):
 
 def planned_parameters(config):
     """The number of parameters."""
+    return summary(config)["parameters"]
+
+
+def trained_parameters(config):
+    """The number of parameters that are not frozen."""
+    found = summary(config)
+    return found["parameters"] - found.get("frozen_parameters", 0)
+
+
+def summary(config):
+    """What `oomph summary` says."""
     command = [OOMPH, "summary", "--json", *config]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["parameters"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def state_quality(photos, text, device="cpu"):
@@ -220,6 +252,38 @@ def state_quality(photos, text, device="cpu"):
             error = statistics.stdev(found) / len(found) ** 0.5
             table.add(name, optimizer, state, ", ".join(f"{value:.{digits}f}" for value in found),
                       f"{statistics.fmean(found):.{digits + 1}f}", f"{error:.{digits + 1}f}")
+    return table
+
+
+def adapters(text):
+    """A decoder is trained on the first half of a text. The second half fine-tunes it, whole and by adapters."""
+    table = Table(f"{COMMAND} adapters TEXT --save", "trained", ">learning rate", ">parameters", ">state", ">% of state", "each seed", ">mean",
+                  ">× loss")
+    decoder = ["model.layers=4", "model.hidden=128", "model.heads=4", "model.dropout=0", "data.steps=128", "train.batch=32"]
+    settings = [part for setting in decoder for part in ("--set", setting)]
+    with tempfile.TemporaryDirectory() as folder:
+        whole = open(text, encoding="utf-8").read()
+        tokens, halves = f"{folder}/tokens.json", [f"{folder}/{name}.txt" for name in ("first", "second")]
+        json.dump(sorted(set(whole)), open(tokens, "w"))
+        for path, part in zip(halves, [whole[:len(whole) // 2], whole[len(whole) // 2:]]):
+            open(path, "w", encoding="utf-8").write(part)
+        base = ["--config", "gpt-shakespeare", *settings, "--set", f"data.vocabulary_file={tokens}"]
+        weights = f"{folder}/weights.safetensors"
+        pretrained = [*base, "--set", f"data.path={halves[0]}", "--set", "train.steps=2000", "--set", f"run.directory={folder}/first"]
+        subprocess.run([OOMPH, "train", *pretrained], capture_output=True, check=True)
+        subprocess.run([OOMPH, "export", f"{folder}/first", "--to", weights], capture_output=True, check=True)
+        tuned = [*base, "--set", f"data.path={halves[1]}", "--set", f"model.weights={weights}"]
+        before = result([*tuned, "--set", "train.steps=1", "--set", "optimizer.lr=0"], "eval_loss")
+        table.add("nothing", "", "", "", "", "", f"{before:.3f}", "")
+        first = None
+        for name, rate, more in [("all", 1e-3, []), ("adapters of rank 8", 4e-3, ["--set", "model.lora.rank=8"]),
+                                 ("adapters of rank 4", 4e-3, ["--set", "model.lora.rank=4"])]:
+            config = [*tuned, *more, "--set", f"optimizer.lr={rate}"]
+            found = [result([*config, "--set", "train.steps=600", "--set", f"train.seed={seed}"], "eval_loss") for seed in range(3)]
+            mean, state = statistics.fmean(found), planned(config, 32, "train.seed=0")["categories"]["optimizer_state"]
+            first = first or (mean, state)
+            table.add(name, f"{rate:g}", f"{trained_parameters(config):,}", f"{state / 2**20:.2f} MiB", f"{100 * state / first[1]:.0f}",
+                      ", ".join(f"{value:.3f}" for value in found), f"{mean:.3f}", f"{mean / first[0]:.3f}")
     return table
 
 
@@ -276,7 +340,7 @@ def quality(photos=None, seeds="3"):
 
 if __name__ == "__main__":
     commands = {"activations": activations, "stages": stages, "gradients": gradients, "attention": attention, "offload": offload, "shard": shard, "state": state, "state-quality": state_quality,
-                "auto": auto, "quality": quality}
+                "chunks": chunks, "adapters": adapters, "auto": auto, "quality": quality}
     words = [word for word in sys.argv[1:] if word != "--save"]
     if not words or words[0] not in commands:
         sys.exit(__doc__)

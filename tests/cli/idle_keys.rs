@@ -145,6 +145,8 @@ const ALWAYS: &[&str] = &[
     "memory.lean",
     "memory.gradients",
     "memory.offload",
+    // Only language models have such a loss: see the test below.
+    "memory.loss_chunk",
     "memory.micro_batch",
     "memory.limit",
     "memory.fit",
@@ -238,6 +240,7 @@ fn the_data_decides_whether_a_key_has_an_effect() {
     folder.write(CSV, csv);
     check(&folder, CSV, &idle("train.label_smoothing", "0.1", &[]));
     check(&folder, CSV, &idle("train.class_weights", "balanced", &[]));
+    check(&folder, CSV, &idle("memory.loss_chunk", "64", &[]));
     check(&folder, CSV, &idle("data.sampling", "balanced", &[]));
     check(&folder, CSV, &idle("data.augment.mixup", "0.2", &[]));
 

@@ -184,6 +184,45 @@ fn steps_with_adapters_are_planned_as_they_are_measured() {
     }
 }
 
+/// Logits of one chunk exist at a time, in steps and in evaluations.
+#[test]
+fn steps_with_a_loss_by_chunks_are_planned_as_they_are_measured() {
+    let logits = 16 * 64 * 4000 * 4;
+    let text = "{ source = 'synthetic', kind = 'tokens', vocabulary = 4000, steps = 64, carry = false, \
+                test_samples = 16 }";
+    for model in [
+        "name = 'gpt', layers = 2, hidden = 64, heads = 4",
+        "name = 'gpt', layers = 2, hidden = 64, heads = 4, tied = false",
+        "name = 'gru-lm', hidden = 64",
+    ] {
+        let config = |chunk: &str, policy: &str| {
+            format!(
+                "model = {{ {model} }}\ndata = {text}\ntrain = {{ steps = 3, batch = 16 }}\n\
+                 optimizer = {{ name = 'adamw' }}\nmemory = {{ loss_chunk = {chunk}, {policy} }}"
+            )
+        };
+        for (chunk, policy) in [
+            ("100", ""),
+            ("256", "recompute = 'stages'"),
+            ("256", "precision = 'bf16'"),
+            ("256", "lean = false"),
+            ("128", "gradients = 'release'"),
+        ] {
+            let whole = in_a_process(model, &config("'none'", policy)).peak_in_use_bytes;
+            let label = format!("{model}, loss_chunk = {chunk}, {policy}");
+            let outcome = in_a_process(&label, &config(chunk, policy));
+            for error in errors(&outcome) {
+                println!("{label}: {:+.2} %", 100.0 * error);
+                assert!(error.abs() <= 0.02, "{label}: {:+.1} %: {outcome:?}", 100.0 * error);
+            }
+            assert!(
+                outcome.peak_in_use_bytes + logits / 2 < whole,
+                "{label}: {outcome:?} instead of {whole}"
+            );
+        }
+    }
+}
+
 /// An average takes as much memory as parameters and running statistics, from the first step on.
 #[test]
 fn steps_that_average_the_weights_are_planned_as_they_are_measured() {

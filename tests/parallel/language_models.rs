@@ -53,6 +53,7 @@ fn check_levers(config: &'static str) {
             ("recompute", "memory.recompute = 'stages'"),
             ("release", "memory.gradients = 'release'\nmemory.recompute = 'stages'"),
             ("offload", "memory.offload = ['optimizer']"),
+            ("one chunk", "memory.loss_chunk = 10_000"),
             ("model", "device = { devices = ['cpu', 'cpu'], strategy = 'model' }"),
         ];
         for (lever, more) in levers {
@@ -77,8 +78,24 @@ fn check_strategies(config: &'static str) {
     let plain = runs.trained("plain", STEPS, "");
     let strategies = [
         ("micro-batches", "memory.micro_batch = 5"),
+        ("chunks", "memory.loss_chunk = 37"),
+        ("chunks of composed layers", "memory = { loss_chunk = 150, lean = false }"),
+        (
+            "released chunks",
+            "memory = { loss_chunk = 64, micro_batch = 7, gradients = 'release', recompute = 'stages' }",
+        ),
         ("ddp", "device.devices = ['cpu', 'cpu']"),
         ("shard", "device = { devices = ['cpu', 'cpu', 'cpu'], shard = 'parameters' }"),
+        ("chunks of replicas", "device.devices = ['cpu', 'cpu']\nmemory.loss_chunk = 37"),
+        (
+            "chunks of shards",
+            "device = { devices = ['cpu', 'cpu', 'cpu'], shard = 'parameters' }\nmemory.loss_chunk = 37",
+        ),
+        (
+            "chunks of a pipeline",
+            "memory = { micro_batch = 4, loss_chunk = 37 }\n\
+             device = { devices = ['cpu', 'cpu'], strategy = 'pipeline' }",
+        ),
         ("pipeline", "memory.micro_batch = 4\ndevice = { devices = ['cpu', 'cpu'], strategy = 'pipeline' }"),
     ];
     for (name, more) in strategies {
@@ -95,4 +112,47 @@ fn a_resumed_training_ends_with_the_same_bytes() {
         runs.trained("resumed", STEPS / 2, more);
         runs.resumed("resumed", STEPS, more).check(&plain, 0.0, "resumed");
     }
+}
+
+/// The losses of evaluations and steps, and what counts as correct, are those of all chunks.
+#[test]
+fn chunks_have_the_losses_of_the_whole() {
+    for config in [DECODER, GRU] {
+        let runs = Runs::new(config);
+        let logged = |name: &str, more: &str| {
+            runs.trained(name, STEPS, &format!("run.log_every = 1\n{more}"));
+            numbers(&runs, name)
+        };
+        let whole = logged("whole", "");
+        assert!(whole.len() > 2 * STEPS, "steps and evaluations have losses and accuracies: {whole:?}");
+        let chunks = logged("chunks", "memory.loss_chunk = 37\n");
+        assert_eq!(whole.len(), chunks.len());
+        for (whole, chunks) in whole.iter().zip(&chunks) {
+            assert!((whole - chunks).abs() < 1e-5 * whole.abs().max(1e-2), "{whole} became {chunks}");
+        }
+    }
+}
+
+/// The losses and accuracies in the log of a run.
+fn numbers(runs: &Runs, name: &str) -> Vec<f64> {
+    let log = std::fs::read_to_string(runs.path(name).join("metrics.jsonl")).expect("a log");
+    let events = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect(line));
+    let of = |event: serde_json::Value| {
+        ["loss", "accuracy", "eval_loss", "eval_accuracy"].map(|key| event[key].as_f64())
+    };
+    events
+        .filter(|event| event["event"] == "step" || event["event"] == "eval")
+        .flat_map(of)
+        .flatten()
+        .collect()
+}
+
+#[test]
+fn half_precision_scales_the_loss_of_each_chunk() {
+    let runs = Runs::new(DECODER);
+    let half =
+        |name: &str, more: &str| runs.trained(name, STEPS, &format!("memory.precision = 'fp16'\n{more}"));
+    let whole = half("half", "");
+    // Sums are rounded to 11 bits in another order.
+    half("half-chunks", "memory.loss_chunk = 37\n").check(&whole, 1e-3, "fp16");
 }

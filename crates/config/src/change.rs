@@ -53,6 +53,8 @@ pub enum Change {
     Gradients(Gradients),
     /// `memory.offload`.
     Offload(Offload),
+    /// `memory.loss_chunk`.
+    LossChunk(usize),
     /// `device.shard`.
     Shard(Shard),
     /// `memory.fit`.
@@ -94,6 +96,7 @@ impl Change {
             Self::Recompute(recompute) => ("memory.recompute", recompute.clone().into()),
             Self::Gradients(gradients) => ("memory.gradients", gradients.name().into()),
             Self::Offload(offload) => ("memory.offload", offload.name().into()),
+            Self::LossChunk(tokens) => ("memory.loss_chunk", (*tokens).into()),
             Self::Shard(shard) => ("device.shard", shard.name().into()),
             Self::Fit(fit) => ("memory.fit", fit.name().into()),
             Self::Precision(precision) => ("memory.precision", precision.name().into()),

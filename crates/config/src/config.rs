@@ -72,6 +72,7 @@ impl Config {
         };
         config.memory.check_devices(memory, &config.device.devices)?;
         config.memory.check_release(memory, optimizer, device, &config.device.sharing)?;
+        config.memory.check_loss_chunk(memory, device, &config.device.sharing)?;
         config.memory.offload.check(memory, &config.memory, &config.optimizer, optimizer)?;
         config.device.sharing.check_shard(device, optimizer, &config.optimizer, run, &config.run)?;
         config.memory.note_idle(memory, &config.device.devices);

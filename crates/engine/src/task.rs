@@ -75,6 +75,12 @@ pub trait Task: Send + Sync {
         None
     }
 
+    /// Whether the loss of targets that are tokens is the mean of the losses of single tokens, so that it can be computed by chunks
+    /// (`memory.loss_chunk`).
+    fn is_mean_of_tokens(&self) -> bool {
+        false
+    }
+
     /// Whether the loss is the mean of −log p per token. The perplexity is then its exponential.
     fn has_perplexity(&self, _target: &TargetSpec) -> bool {
         false
@@ -118,7 +124,7 @@ const CLASSES: &str = "classes";
 const MIXED: &str = "classes mixed in pairs";
 pub(crate) const LABELS: &str = "labels";
 const VALUES: &str = "values";
-const TOKENS: &str = "tokens";
+pub(crate) const TOKENS: &str = "tokens";
 
 impl DeviceTargets {
     /// The name of the kind, for messages.
@@ -234,6 +240,10 @@ impl Task for Classification {
 
     fn with_class_weights(&self, weights: ClassWeights) -> Option<Arc<dyn Task>> {
         Some(Arc::new(Self { weights: Some(weights), ..self.clone() }))
+    }
+
+    fn is_mean_of_tokens(&self) -> bool {
+        true
     }
 
     fn has_perplexity(&self, target: &TargetSpec) -> bool {

@@ -53,6 +53,7 @@ pub use refusal::{has_process_limit, refused_bytes};
 pub use system_memory::meminfo_field;
 pub use threads::{
     ComputePool, ThreadsError, compute_threads, on_compute_threads, running_threads, threads_per_device,
+    within_threads,
 };
 
 /// Makes [`CountingAllocator`] the global allocator of this binary or test, which measures memory on the CPU.

@@ -80,6 +80,14 @@ pub fn running_threads() -> usize {
     compute_threads(None).unwrap_or_else(|_| rayon::current_num_threads())
 }
 
+/// Runs `work` on one of the [running threads](running_threads) and waits. Work of many small operations is faster there: none of them
+/// wakes this thread again.
+pub fn within_threads<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    running_threads();
+    let point = current_point();
+    rayon::scope(|_| at_point(point, work))
+}
+
 /// Runs `work` once on each of the [running threads](running_threads) and waits, to set up thread-local state.
 pub fn on_compute_threads(work: impl Fn() + Sync) {
     running_threads();

@@ -22,6 +22,7 @@ pub struct Architecture {
     pytorch_twins: Vec<(String, String)>,
     frozen: Vec<String>,
     has_key_value_cache: bool,
+    has_tokenwise_head: bool,
     lora: Option<Lora>,
 }
 
@@ -40,6 +41,7 @@ impl Architecture {
             pytorch_twins: Vec::new(),
             frozen: Vec::new(),
             has_key_value_cache: false,
+            has_tokenwise_head: false,
             lora: None,
         }
     }
@@ -90,6 +92,19 @@ impl Architecture {
     /// Whether passes may have a cache.
     pub fn has_key_value_cache(&self) -> bool {
         self.has_key_value_cache
+    }
+
+    /// Declares that the last stage computes each token alone, but for dropout: `[1, N, C]` of any N tokens in the place of
+    /// `[B, T, C]`. The loss may then be computed by chunks (`memory.loss_chunk`).
+    #[must_use]
+    pub fn with_tokenwise_head(mut self) -> Self {
+        self.has_tokenwise_head = true;
+        self
+    }
+
+    /// Whether the last stage computes each token alone.
+    pub fn has_tokenwise_head(&self) -> bool {
+        self.has_tokenwise_head
     }
 
     /// [Freezes](Stages::freeze) the stages or groups of stages in `names`.

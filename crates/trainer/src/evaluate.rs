@@ -17,12 +17,14 @@ use oomph_advice::{
     out_of_memory::{OomContext, Subject},
 };
 use oomph_engine::{
-    EngineError, device_failure, exhausted,
+    device_failure, exhausted,
     layout::{DeviceSlot, Layout},
-    part::{Evaluated, EvaluatedModel, compare_evaluated, evaluate_placed},
+    part::{
+        Evaluated, EvaluatedModel, TokenChunks, compare_evaluated, evaluate_in_chunks, evaluate_placed,
+        evaluate_stages,
+    },
     record::restore_model,
     session::{Session, backend, mark_step},
-    task::DeviceTargets,
     upload::{upload_input, upload_targets},
 };
 use oomph_runs::{EvalScores, Event, Observer, Tick, state::Checkpoint};
@@ -354,12 +356,20 @@ impl Sums {
         };
         let is_copied = self.scores.is_some() || predictions.is_some();
         let weight = session.task.weight(batch);
-        let last = |slot: &DeviceSlot, output: AnyTensor| -> Result<_, EngineError> {
-            let targets: DeviceTargets = {
-                let _uploading = uploading();
-                upload_targets(batch, &slot.plain())
-            };
-            let evaluated = compare_evaluated(session.task.as_ref(), &output, &targets, weight)?;
+        let targets = |slot: &DeviceSlot| {
+            let _uploading = uploading();
+            upload_targets(batch, &slot.plain())
+        };
+        // Whole outputs are wanted whole.
+        let chunk = session.config.memory.loss_chunk.filter(|_| !is_copied);
+        let last = |slot: &DeviceSlot, part: EvaluatedModel<'_>, input: AnyTensor, pass: &mut Pass| {
+            let task = session.task.as_ref();
+            if let Some(size) = chunk {
+                let chunks = TokenChunks::new(targets(slot), size)?;
+                return Ok((evaluate_in_chunks(part, input, pass, &chunks, task, weight)?, None));
+            }
+            let output = evaluate_stages(part, input, pass, true)?;
+            let evaluated = compare_evaluated(task, &output, &targets(slot), weight)?;
             let outputs = is_copied.then(|| charge(Account::Host, || output.to_host())).transpose()?;
             Ok((evaluated, outputs))
         };

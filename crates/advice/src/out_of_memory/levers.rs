@@ -4,7 +4,7 @@ use oomph_config::{
     Change, MicroBatch, OptimizerKind, OptimizerName, Precision, Recompute,
     sections::{memory::Gradients, offload::Offload, optimizer::StateFormat, sharing::Shard},
 };
-use oomph_core::Split;
+use oomph_core::{Split, TargetSpec};
 
 use oomph_engine::{
     micro_batches::micro_batches,
@@ -33,7 +33,7 @@ pub(super) struct Lever {
 }
 
 /// All levers, in the order in which they are tried and proposed.
-pub(super) static LEVERS: [Lever; 11] = [
+pub(super) static LEVERS: [Lever; 12] = [
     Lever {
         name: "micro-batch",
         keeps_mathematics: true,
@@ -97,6 +97,20 @@ pub(super) static LEVERS: [Lever; 11] = [
             // Some settings need all gradients at once.
             let is_possible = || config.changed(std::slice::from_ref(&release)).is_ok();
             switch(config.memory.gradients == Gradients::Release || !is_possible(), release.clone())
+        },
+    },
+    Lever {
+        name: "loss chunk",
+        keeps_mathematics: true,
+        is_for_evaluation: true,
+        changes_batch: false,
+        is_for_gpus: false,
+        about: |_| "logits of fewer tokens at a time; same gradients",
+        candidates: |session| {
+            let TargetSpec::Tokens { steps, .. } = session.spec().target else { return Vec::new() };
+            let now = session.config.memory.loss_chunk.unwrap_or(micro_batch(session) * steps);
+            let sizes = LOSS_CHUNKS.into_iter().filter(|size| *size < now && session.takes_loss_chunk());
+            sizes.map(|size| of_size(Change::LossChunk(size), size)).collect()
         },
     },
     Lever {
@@ -194,6 +208,9 @@ pub(super) static LEVERS: [Lever; 11] = [
         },
     },
 ];
+
+/// The sizes that are tried of chunks of a loss. Fewer tokens than the last make products slow.
+const LOSS_CHUNKS: [usize; 6] = [8_192, 4_096, 2_048, 1_024, 512, 256];
 
 /// The lever that makes a change which `memory.fit` chose.
 pub(super) fn lever_of(change: &Change) -> Option<&'static Lever> {

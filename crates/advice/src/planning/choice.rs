@@ -179,10 +179,11 @@ pub(super) fn describe_split(session: &Session, split: Option<&StepSplit>) -> St
     let lean = (!memory.lean).then(|| "layers of Burn's operations".to_owned());
     let precision = memory.precision.name().to_owned();
     let released = (memory.gradients == Gradients::Release).then(|| RELEASED.to_owned());
+    let chunk = memory.loss_chunk.map(|tokens| format!("loss by chunks of {tokens} tokens"));
     let offload = (memory.offload != Offload::default()).then(|| in_host_memory(memory.offload));
     let shard = session.config.device.sharing.ddp().map(|ddp| ddp.shard);
     let shard = shard.filter(|shard| *shard > Shard::None).map(sharded);
     let fit = session.awaits_fit().then(|| "fit auto".to_owned());
-    let words = [Some(precision), recompute, micro_batch, lean, released, offload, shard, fit];
+    let words = [Some(precision), recompute, micro_batch, lean, released, chunk, offload, shard, fit];
     words.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }

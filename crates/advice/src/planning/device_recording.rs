@@ -8,7 +8,7 @@ use oomph_core::{Phase, phase};
 use oomph_engine::{
     EngineError,
     layout::{DeviceSlot, Layout, Role},
-    part::{EvaluatedModel, compare_evaluated, evaluate_stages},
+    part::{EvaluatedModel, TokenChunks, compare_evaluated, evaluate_in_chunks, evaluate_stages},
     session::{Session, StepSplit},
     step::{
         StepSettings, Stepper,
@@ -271,12 +271,16 @@ impl DeviceRecorder<'_> {
         if session.source.is_continuous() {
             pass = pass.with_carried(Carried::new());
         }
-        let output = evaluate_stages(model, input, &mut pass, is_last)?;
-        if is_last {
-            let targets = {
-                let _phase = phase(Phase::Data);
-                blank_targets(session.spec(), samples, self.device)
-            };
+        let targets = || {
+            let _phase = phase(Phase::Data);
+            blank_targets(session.spec(), samples, self.device)
+        };
+        if let Some(size) = session.config.memory.loss_chunk.filter(|_| is_last) {
+            let chunks = TokenChunks::new(targets(), size)?;
+            let task = session.task.as_ref();
+            evaluate_in_chunks(model, input, &mut pass, &chunks, task, samples as f64)?;
+        } else if let (output, true) = (evaluate_stages(model, input, &mut pass, is_last)?, is_last) {
+            let targets = targets();
             compare_evaluated(session.task.as_ref(), &output, &targets, samples as f64)?;
             if let DeviceTargets::Labels(labels) = targets {
                 // Both live until the end, while their comparison reads them first and is as large as they are.

@@ -30,6 +30,9 @@ pub struct Memory {
     /// `offload`: what lies in host memory while its device does without it: `none`, or a list of `optimizer` and `activations`;
     /// default `none`.
     pub offload: Offload,
+    /// `loss_chunk`: the most tokens whose logits exist at the same time, at least 1, or `none` for all of a micro-batch: the last
+    /// stage and the loss of a language model are computed by chunks of so many tokens. Default `none`.
+    pub loss_chunk: Option<usize>,
     /// `micro_batch`: samples of one forward and backward pass on one device, from 1 to `train.batch`, or `auto`; by
     /// default the device's whole share of the batch. It need not divide the batch: the last one is smaller.
     pub micro_batch: Option<MicroBatch>,
@@ -178,6 +181,7 @@ impl Memory {
             lean: section.boolean("lean", true)?,
             gradients: section.choice("gradients", "keep", &GRADIENTS)?,
             offload: Offload::read(section)?,
+            loss_chunk: LossChunk::read(section)?,
             micro_batch: MicroBatch::read(section)?,
             limit: section.bytes("limit")?,
             fit: Fit::read(section)?,
@@ -240,6 +244,21 @@ impl Memory {
         Ok(())
     }
 
+    /// Refuses to compute the loss by chunks where a coordinator needs the whole output.
+    pub(crate) fn check_loss_chunk(
+        &self,
+        section: &Section,
+        device: &Section,
+        sharing: &Sharing,
+    ) -> Result<(), ConfigError> {
+        match (section.ledger.given("loss_chunk"), sharing, device.ledger.setting("strategy")) {
+            (Some(chunk), Sharing::Dp { .. }, Some(strategy)) => {
+                Err(clash(chunk, strategy, &NO_CHUNKS_OF_A_COORDINATOR))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses settings that the devices do not support.
     pub(crate) fn check_devices(&self, section: &Section, devices: &[DeviceName]) -> Result<(), ConfigError> {
         if self.limit.is_some() && devices.iter().any(|device| *device != DeviceName::Cpu) {
@@ -249,6 +268,27 @@ impl Memory {
             return Err(section.invalid("pool", "`default`: only GPUs have memory pools"));
         }
         Ok(())
+    }
+}
+
+/// The tokens of a chunk of the loss; `none` for all.
+#[derive(Clone)]
+struct LossChunk(Option<usize>);
+
+impl LossChunk {
+    fn read(section: &Section) -> Result<Option<usize>, ConfigError> {
+        let expected = "an integer of at least 1, or `none`";
+        let chunk = section.or("loss_chunk", Self(None), expected, |value| match value {
+            Value::String(text) if text == "none" => Ok(Self(None)),
+            tokens => as_integer(tokens, &(1..)).map(|tokens| Self(Some(tokens))),
+        })?;
+        Ok(chunk.0)
+    }
+}
+
+impl From<LossChunk> for Value {
+    fn from(chunk: LossChunk) -> Self {
+        chunk.0.map_or("none".into(), Self::from)
     }
 }
 
@@ -269,6 +309,10 @@ const NO_LOSS_SCALE: Rule = Rule {
 const NO_COORDINATOR: Rule = Rule {
     says: "the coordinator of `dp` sums the gradients of all replicas after their backward",
     fix: "set `device.strategy` to `ddp`, or `memory.gradients` to `keep`",
+};
+const NO_CHUNKS_OF_A_COORDINATOR: Rule = Rule {
+    says: "the coordinator of `dp` needs the logits of all replicas for the loss",
+    fix: "set `device.strategy` to `ddp`, or remove `memory.loss_chunk`",
 };
 
 impl Recompute {

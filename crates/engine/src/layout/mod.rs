@@ -152,6 +152,8 @@ pub(crate) struct SegmentOptions<'a> {
     pub(crate) bucket_ends: &'a [usize],
     /// Whether inputs of recomputed segments wait in host memory.
     pub(crate) offloads: bool,
+    /// Whether the last stage of the model is computed by chunks of tokens.
+    pub(crate) chunks: bool,
     /// Whether Burn's generator is seeded before each stage. A recording device has no generator.
     pub(crate) seeds: bool,
 }
@@ -171,8 +173,11 @@ impl DeviceSlot {
             *last = false;
         }
         let seeded = options.seeds.then(|| self.tracked.clone());
-        let segments = Segments::new(part, recompute, options.policy, seeded, options.bucket_ends, position);
-        segments.offloading(options.offloads)
+        let chunks = options.chunks && !position.is_continued;
+        let before_last = part.len().checked_sub(2).filter(|_| chunks);
+        let ends: Vec<_> = options.bucket_ends.iter().copied().chain(before_last).collect();
+        let segments = Segments::new(part, recompute, options.policy, seeded, &ends, position);
+        segments.offloading(options.offloads).chunking(chunks)
     }
 }
 

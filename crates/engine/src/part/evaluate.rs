@@ -2,6 +2,7 @@ use burn::tensor::Tensor;
 use oomph_core::{Account, charge};
 use oomph_model::{AnyTensor, Pass, Stages, autodiff};
 
+use super::token_chunks::TokenChunks;
 use crate::{
     EngineError, exhausted,
     layout::{DeviceSlot, Layout},
@@ -62,33 +63,81 @@ pub fn evaluate_stages<'a>(
     pass: &mut Pass,
     is_last: bool,
 ) -> Result<AnyTensor, EngineError> {
-    let model = model.into();
+    let output = evaluate_with(model.into(), input, pass, |stages, stage, input, pass| {
+        Ok(stages.forward_stage(stage, input, pass)?)
+    })?;
+    Ok(if is_last { output.widened(pass.policy().kernels) } else { output })
+}
+
+/// Runs the stages of `model`, the last one of which is that of the whole model, and computes the loss of a batch of this
+/// [weight](Task::weight). The last stage and the loss are computed by `chunks`.
+///
+/// # Errors
+/// Those of [`evaluate_stages`], and that of the task.
+pub fn evaluate_in_chunks<'a>(
+    model: impl Into<EvaluatedModel<'a>>,
+    input: AnyTensor,
+    pass: &mut Pass,
+    chunks: &TokenChunks,
+    task: &dyn Task,
+    weight: f64,
+) -> Result<Evaluated, EngineError> {
+    evaluate_with(model.into(), input, pass, |stages, stage, input, pass| {
+        let mut sum = None;
+        for chunk in chunks.each() {
+            let output = stages.forward_stage(stage, chunk.input(&input), pass)?;
+            let output = output.widened(pass.policy().kernels);
+            let of_chunk = compare_evaluated(task, &output, &chunk.targets, weight * chunk.share)?;
+            // The task counts a chunk as one sample.
+            let correct = of_chunk.correct.map(|correct| correct.mul_scalar(chunk.samples));
+            sum = Some(Evaluated::plus(sum, Evaluated { correct, ..of_chunk }));
+            exhausted::check()?;
+        }
+        // A batch has a token.
+        Ok(sum.expect("a chunk"))
+    })
+}
+
+/// Runs all stages of `model` but the last one, which `last` runs.
+fn evaluate_with<T>(
+    model: EvaluatedModel<'_>,
+    input: AnyTensor,
+    pass: &mut Pass,
+    last: impl FnOnce(&Stages, usize, AnyTensor, &mut Pass) -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
     let mut activation = input;
-    match model.gathered() {
+    // A model has a stage.
+    let before_last = model.stages.len() - 1;
+    let done = match model.gathered() {
         None => {
             model.stages.lend(pass);
-            for stage in 0..model.stages.len() {
+            for stage in 0..before_last {
                 activation = model.stages.forward_stage(stage, activation, pass)?;
                 exhausted::check()?;
             }
+            last(model.stages, before_last, activation, pass)?
         }
         Some((mut weights, mut model)) => {
             weights.lend(&mut model)?;
             model.lend(pass);
-            for stage in 0..model.len() {
+            for stage in 0..before_last {
                 weights.gather(&mut model, stage, weights.after(stage), None)?;
                 activation = model.forward_stage(stage, activation, pass)?;
                 exhausted::check()?;
                 weights.divide(&mut model, stage, false);
             }
+            weights.gather(&mut model, before_last, None, None)?;
+            let done = last(&model, before_last, activation, pass)?;
             weights.divide_all(&mut model);
+            done
         }
-    }
-    Ok(if is_last { activation.widened(pass.policy().kernels) } else { activation })
+    };
+    exhausted::check()?;
+    Ok(done)
 }
 
-/// Runs the forward pass of a model on the devices of `layout`. `input` makes the input on the first device. `last`
-/// receives the output on the last device, and its result is returned.
+/// Runs the forward pass of a model on the devices of `layout`. `input` makes the input on the first device. `last` runs the stages
+/// of the last device, from their input.
 ///
 /// # Errors
 /// The errors of [`evaluate_stages`] and of `last`.
@@ -97,25 +146,25 @@ pub fn evaluate_placed<T: Send>(
     model: EvaluatedModel<'_>,
     input: impl FnOnce(&DeviceSlot) -> AnyTensor + Send,
     pass: &mut Pass,
-    last: impl FnOnce(&DeviceSlot, AnyTensor) -> Result<T, EngineError> + Send,
+    last: impl FnOnce(&DeviceSlot, EvaluatedModel<'_>, AnyTensor, &mut Pass) -> Result<T, EngineError> + Send,
 ) -> Result<T, EngineError> {
-    let mut slot = layout.first();
+    let slot = layout.first();
     let mut activation = slot.run(|| input(slot));
     exhausted::check()?;
     if !layout.is_split() {
-        let output = slot.run_here(|| evaluate_stages(model, activation, pass, true))?;
-        return slot.run(|| last(slot, output));
+        return slot.run_here(|| last(slot, model, activation, pass));
     }
-    let slots = layout.slots();
-    for (index, stages) in layout.split(model.stages.clone()).into_iter().enumerate() {
-        slot = &slots[index];
-        let (pass_here, is_last) = (&mut *pass, index + 1 == slots.len());
+    let mut parts = layout.slots().iter().zip(layout.split(model.stages.clone()));
+    // A layout has a last device.
+    let (last_slot, last_part) = parts.next_back().expect("a device with the last stage");
+    for (slot, stages) in parts {
+        let pass_here = &mut *pass;
         activation = slot.run(move || {
-            let here = if index == 0 { activation } else { activation.moved(&slot.plain()) };
-            evaluate_stages(&stages, here, pass_here, is_last)
+            let here = if slot.index == 0 { activation } else { activation.moved(&slot.plain()) };
+            evaluate_stages(&stages, here, pass_here, false)
         })?;
     }
-    slot.run(|| last(slot, activation))
+    last_slot.run(move || last(last_slot, (&last_part).into(), activation.moved(&last_slot.plain()), pass))
 }
 
 /// The loss of an evaluation batch, still on the device.
@@ -125,6 +174,18 @@ pub struct Evaluated {
     pub loss: Tensor<1>,
     /// The number of correctly predicted samples, `[1]`, if the task counts them.
     pub correct: Option<Tensor<1>>,
+}
+
+impl Evaluated {
+    /// The sums of both; those of the other alone if there is none yet.
+    fn plus(sum: Option<Self>, more: Self) -> Self {
+        let Some(sum) = sum else { return more };
+        let correct = match (sum.correct, more.correct) {
+            (Some(sum), Some(more)) => Some(sum + more),
+            (sum, more) => sum.or(more),
+        };
+        Self { loss: sum.loss + more.loss, correct }
+    }
 }
 
 /// Computes the loss of an evaluation batch of this [weight](Task::weight).

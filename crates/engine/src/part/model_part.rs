@@ -9,9 +9,10 @@ use oomph_timeline::{Category, TrackKind};
 use super::{
     part_beside::PartBeside,
     release::Release,
-    segments::{Segments, Trail},
+    segments::{BackwardFrom, ChunkLosses, Segments, Trail},
     step_context::{ComputedLoss, StepContext},
     step_undo::StepUndo,
+    token_chunks::TokenChunks,
 };
 use crate::{
     EngineError, device_failure,
@@ -63,6 +64,16 @@ pub(crate) struct PartOutcome {
     pub(crate) spans: Result<Vec<Span>, EngineError>,
 }
 
+/// Where backward of a micro-batch will begin.
+enum Root {
+    /// At a gradient that another device gives.
+    Elsewhere,
+    /// At the loss.
+    Loss(Tensor<1>),
+    /// At the losses of chunks, which backward computes.
+    Chunks(TokenChunks),
+}
+
 /// The stages of one device in a step.
 pub(crate) struct ModelPart<'a, T> {
     slot: &'a DeviceSlot,
@@ -75,7 +86,7 @@ pub(crate) struct ModelPart<'a, T> {
     reduction: Option<&'a mut Reduction>,
     weights: Option<Weights>,
     /// The tensors that backward needs of each micro-batch that went forward, and its loss.
-    in_flight: BTreeMap<usize, (Trail, Option<Tensor<1>>)>,
+    in_flight: BTreeMap<usize, (Trail, Root)>,
     /// On the coordinator: its own output until the loss is computed, then the gradient of that output.
     own_output: Option<AnyTensor>,
     /// Whether the step ends, whatever backward takes: the last micro-batch went forward, and gradients are released.
@@ -271,17 +282,20 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         let updates = pass.into_updates();
         undo.keep(model, &updates)?;
         model.apply(updates);
-        let (output, computed) = match targets {
-            Some(targets) => (None, Some(self.context.loss(output, targets, index)?)),
-            None => (Some(output), None),
+        let mut computed = (None, None);
+        let (output, root) = match (output, targets, self.context.loss_chunk) {
+            (Some(output), Some(targets), _) => {
+                let ComputedLoss { loss, correct, root } = self.context.loss(output, targets, index)?;
+                computed = (Some(loss), correct);
+                (None, Root::Loss(root))
+            }
+            (None, Some(targets), Some(size)) => (None, Root::Chunks(TokenChunks::new(targets, size)?)),
+            (output, _, _) => (output, Root::Elsewhere),
         };
         self.boundary();
         drop(forward);
         self.done.left.extend(carried);
-        let root = computed.map(|ComputedLoss { loss, correct, root }| {
-            self.count(loss, correct);
-            root
-        });
+        self.count(computed);
         // The map is host memory; the tensors of its entries are on the device.
         charge(Account::Host, || self.in_flight.insert(index, (trail, root)));
         if let Some(watch) = &mut self.watch {
@@ -313,7 +327,7 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         let _phase = phase(Phase::Backward);
         let gradient = autodiff::backward_to(root, &Stages::new(), Some(outputs)).input;
         drop(comparing);
-        self.count(loss, correct);
+        self.count((Some(loss), correct));
         let Some(gradient) = gradient else { return Ok(begun) };
         let _track = self.transport.track(TrackKind::Communication, GRADIENT, Some(index));
         // An output may have several rows per sample.
@@ -389,15 +403,26 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         gradient: Option<AnyTensor>,
     ) -> Result<Option<AnyTensor>, EngineError> {
         // In every order the forward of a micro-batch comes before its backward.
-        let (trail, loss) = self.in_flight.remove(&index).expect("the micro-batch went forward");
-        if loss.is_none() && gradient.is_none() {
+        let (trail, root) = self.in_flight.remove(&index).expect("the micro-batch went forward");
+        let (context, mut losses) = (self.context, (None, None));
+        let mut chunk_loss = |output, chunk| {
+            let ComputedLoss { loss, correct, root } = context.chunk_loss(output, chunk, index)?;
+            add(&mut losses.0, Some(loss));
+            add(&mut losses.1, correct);
+            Ok(root)
+        };
+        let from = match (root, gradient) {
+            (Root::Loss(loss), _) => BackwardFrom::Loss(loss),
+            (Root::Chunks(chunks), _) => BackwardFrom::Chunks(ChunkLosses { chunks, loss: &mut chunk_loss }),
+            (Root::Elsewhere, Some(gradient)) => BackwardFrom::Gradient(gradient),
             // All stages here and after are frozen.
-            return Ok(None);
-        }
+            (Root::Elsewhere, None) => return Ok(None),
+        };
         let _phase = phase(Phase::Backward);
         let (is_last, check) = (self.is_last(index), self.check());
         let (segments, model, mut beside) = self.beside(is_last);
-        let outcome = segments.backward(model, trail, loss, gradient, &mut beside, check)?;
+        let outcome = segments.backward(model, trail, from, &mut beside, check)?;
+        self.count(losses);
         self.end_micro_batch(index)?;
         self.boundary();
         check()?;
@@ -449,11 +474,9 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         index + 1 == self.context.sizes.len()
     }
 
-    fn count(&mut self, loss: Tensor<1>, correct: Option<Tensor<1>>) {
+    fn count(&mut self, (loss, correct): (Option<Tensor<1>>, Option<Tensor<1>>)) {
         add(&mut self.done.loss, loss);
-        if let Some(correct) = correct {
-            add(&mut self.done.correct, correct);
-        }
+        add(&mut self.done.correct, correct);
     }
 
     fn boundary(&mut self) {
@@ -463,9 +486,9 @@ impl<'a, T: Transport> ModelPart<'a, T> {
     }
 }
 
-fn add(sum: &mut Option<Tensor<1>>, more: Tensor<1>) {
-    *sum = Some(match sum.take() {
-        Some(so_far) => so_far + more,
-        None => more,
-    });
+fn add(sum: &mut Option<Tensor<1>>, more: Option<Tensor<1>>) {
+    *sum = match (sum.take(), more) {
+        (Some(so_far), Some(more)) => Some(so_far + more),
+        (so_far, more) => so_far.or(more),
+    };
 }

@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor};
-use oomph_core::{Generator, Phase, phase};
+use oomph_core::{Account, Generator, Phase, charge, phase};
 use oomph_kernels::offload::Offloaded;
 use oomph_model::{
     AnyTensor, DeviceError, Named, Pass, Policy, Stages,
     autodiff::{self, Awaiting, BackwardOutcome, Starting},
 };
 
+use super::token_chunks::{TokenChunk, TokenChunks, joined_chunks};
 use crate::{
     EngineError,
     exhausted::{self, Check},
@@ -34,6 +35,8 @@ pub(crate) enum SegmentKind {
     Recomputed,
     /// Forward records no graph, and backward does not reach the segment: frozen stages before the first trained stage.
     Frozen,
+    /// Forward leaves out the segment, which is the last stage. Backward runs it with the loss, [chunk](TokenChunks) by chunk.
+    Chunked,
 }
 
 /// The segments of the stages on one device.
@@ -120,6 +123,29 @@ pub(crate) trait Beside {
     ) -> Result<(), EngineError>;
 }
 
+/// Where backward of a micro-batch begins.
+pub(crate) enum BackwardFrom<'a> {
+    /// From the loss.
+    Loss(Tensor<1>),
+    /// From the gradient of the last stage's output, which comes from the stages that follow on another device.
+    Gradient(AnyTensor),
+    /// From the losses of chunks, for which the last stage has still to run.
+    Chunks(ChunkLosses<'a>),
+}
+
+/// The chunks of a micro-batch, and the weighted loss of the output of one.
+pub(crate) struct ChunkLosses<'a> {
+    pub(crate) chunks: TokenChunks,
+    pub(crate) loss: &'a mut dyn FnMut(AnyTensor, TokenChunk) -> Result<Tensor<1>, EngineError>,
+}
+
+/// The pass of a chunk. Each draws random numbers of its own, the first those of the whole micro-batch.
+fn pass_of_chunk(of_micro_batch: &Pass, number: usize) -> Pass {
+    let key = of_micro_batch.key();
+    let key = if number == 0 { key } else { key.with_name("chunk").with(number as u64) };
+    Pass::train(key).with_policy(of_micro_batch.policy())
+}
+
 /// The tensors of all segments that forward keeps for backward.
 pub(crate) struct Trail {
     left: Vec<SegmentTrail>,
@@ -182,6 +208,15 @@ impl Segments {
         Self { segments, recompute, seeded, position, offloads: false }
     }
 
+    /// Leaves out the last stage in forward, if `chunks` says so. It must be a segment of its own.
+    pub(crate) fn chunking(mut self, chunks: bool) -> Self {
+        let last = self.segments.last_mut().filter(|last| chunks && last.kind == SegmentKind::Kept);
+        if let Some(last) = last {
+            last.kind = SegmentKind::Chunked;
+        }
+        self
+    }
+
     /// Sets whether inputs of recomputed segments wait in host memory for backward.
     pub(crate) fn offloading(self, offloads: bool) -> Self {
         Self { offloads, ..self }
@@ -193,7 +228,7 @@ impl Segments {
     }
 
     /// Runs the forward pass, and checks the memory limit after each stage. Returns the output on the graph, and the
-    /// tensors that backward needs.
+    /// tensors that backward needs. Without the last stage, which is computed by [chunks](Self::chunking), there is no output.
     ///
     /// # Errors
     /// The first error of a stage, and [`EngineError::Exhausted`].
@@ -203,7 +238,7 @@ impl Segments {
         input: AnyTensor,
         pass: &mut Pass,
         beside: &mut dyn Beside,
-    ) -> Result<(AnyTensor, Trail), EngineError> {
+    ) -> Result<(Option<AnyTensor>, Trail), EngineError> {
         beside.lend(model)?;
         let has_plain = self.segments.iter().any(|segment| segment.kind != SegmentKind::Kept);
         let plain_model = (has_plain && !beside.gathers()).then(|| model.inference());
@@ -213,7 +248,7 @@ impl Segments {
         // Only the last stage borrows parameters, and it always runs on the graph. So it borrows from the tracked
         // model.
         model.lend(pass);
-        for (index, segment) in self.segments.iter().enumerate() {
+        for (index, segment) in self.forwarded().iter().enumerate() {
             beside.before(model, index, self.next(index))?;
             let (kept, output) = match segment.kind {
                 SegmentKind::Frozen | SegmentKind::Recomputed => {
@@ -227,7 +262,7 @@ impl Segments {
                         self.stages(plain_model, segment, input, pass, beside.watch(), exhausted::check)?;
                     (SegmentTrail { input: kept, start: None, output: None }, output)
                 }
-                SegmentKind::Kept => {
+                SegmentKind::Kept | SegmentKind::Chunked => {
                     let (start, from) = match index {
                         // The input of the model is no activation.
                         0 if !self.wants_gradient(index) => (None, activation),
@@ -235,7 +270,8 @@ impl Segments {
                     };
                     let output = self.stages(model, segment, from, pass, beside.watch(), exhausted::check)?;
                     // The last output is widened to 32 bits, so backward does not need the 16-bit tensor.
-                    let is_last = index + 1 == self.segments.len() && !self.position.is_continued;
+                    let is_last =
+                        self.next(index).is_none() && !self.position.is_continued && !self.has_chunks();
                     let awaiting = (!is_last).then(|| Awaiting::new(output.clone()));
                     (SegmentTrail { input: None, start, output: awaiting }, output)
                 }
@@ -245,15 +281,30 @@ impl Segments {
             activation = output;
         }
         let output = match self.position.is_continued {
-            true => activation.inner(),
-            false => activation.widened(pass.policy().kernels),
+            _ if self.has_chunks() => {
+                let input = Some(KeptInput::OnDevice(activation.inner()));
+                left.push(SegmentTrail { input, start: None, output: None });
+                None
+            }
+            true => Some(activation.inner()),
+            false => Some(activation.widened(pass.policy().kernels)),
         };
         Ok((output, Trail { left, strategy, again: pass.again() }))
     }
 
     /// The segment that goes forward after this one.
     fn next(&self, index: usize) -> Option<usize> {
-        Some(index + 1).filter(|next| *next < self.segments.len())
+        Some(index + 1).filter(|next| *next < self.forwarded().len())
+    }
+
+    /// Whether the last segment is computed by chunks.
+    fn has_chunks(&self) -> bool {
+        self.segments.last().is_some_and(|last| last.kind == SegmentKind::Chunked)
+    }
+
+    /// The segments that go forward before backward begins.
+    fn forwarded(&self) -> &[StageSegment] {
+        &self.segments[..self.segments.len() - usize::from(self.has_chunks())]
     }
 
     /// The segment before this one that runs again in backward.
@@ -271,7 +322,7 @@ impl Segments {
         beside: &mut dyn Beside,
     ) -> Result<(), EngineError> {
         beside.lend(model)?;
-        for (index, segment) in self.segments.iter().enumerate() {
+        for (index, segment) in self.forwarded().iter().enumerate() {
             beside.before(model, index, self.next(index))?;
             beside.after_forward(model, index, segment.kind == SegmentKind::Kept);
         }
@@ -341,9 +392,8 @@ impl Segments {
         Ok(activation)
     }
 
-    /// Backpropagates segment by segment, last to first: from the `loss`, or from the `gradient` of the last stage's
-    /// output, which comes from the stages that follow on another device. Returns the gradients of the parameters, and
-    /// the gradient of the input if it is needed.
+    /// Backpropagates segment by segment, last to first. Returns the gradients of the parameters, and the gradient of the input if
+    /// it is needed.
     ///
     /// A recomputed segment runs with [`again`](Pass::again), the pass of its first forward. It therefore draws the
     /// same random numbers, uses the same statistics and starts from the same carried state.
@@ -353,14 +403,22 @@ impl Segments {
     pub(crate) fn backward(
         &self,
         model: &mut Stages,
-        trail: Trail,
-        mut loss: Option<Tensor<1>>,
-        mut gradient: Option<AnyTensor>,
+        mut trail: Trail,
+        from: BackwardFrom<'_>,
         beside: &mut dyn Beside,
         check: Check,
     ) -> Result<BackwardOutcome, EngineError> {
-        let Trail { mut left, strategy, again } = trail;
         let mut gradients = Named::new();
+        let (mut loss, mut gradient) = match from {
+            BackwardFrom::Loss(loss) => (Some(loss), None),
+            BackwardFrom::Gradient(gradient) => (None, Some(gradient)),
+            BackwardFrom::Chunks(chunks) => {
+                let outcome = self.backward_chunks(model, &mut trail, chunks, beside, check)?;
+                accumulate(&mut gradients, outcome.gradients);
+                (None, outcome.input)
+            }
+        };
+        let Trail { mut left, strategy, again } = trail;
         while let Some(kept) = left.pop() {
             let (index, segment) = (left.len(), &self.segments[left.len()]);
             if segment.kind != SegmentKind::Frozen {
@@ -393,5 +451,41 @@ impl Segments {
             check()?;
         }
         Ok(BackwardOutcome { gradients, input: gradient })
+    }
+
+    /// Runs the last segment forward and backward, chunk by chunk.
+    fn backward_chunks(
+        &self,
+        model: &mut Stages,
+        trail: &mut Trail,
+        ChunkLosses { chunks, loss }: ChunkLosses<'_>,
+        beside: &mut dyn Beside,
+        check: Check,
+    ) -> Result<BackwardOutcome, EngineError> {
+        let Trail { left, strategy, again } = trail;
+        let index = self.segments.len() - 1;
+        // Forward left out the last segment, and kept its input.
+        let input =
+            left.pop().and_then(|kept| kept.input).expect("the last segment has chunks").onto_device();
+        beside.before(model, index, self.next_again(index))?;
+        let (mut gradients, mut of_input) = (Named::new(), Vec::new());
+        for (number, chunk) in chunks.each().enumerate() {
+            let (start, root) = {
+                let _phase = phase(Phase::Forward);
+                let (start, tokens) = self.started(index, chunk.input(&input), *strategy);
+                let mut pass = pass_of_chunk(again, number);
+                model.lend(&mut pass);
+                let output = self.stages(model, &self.segments[index], tokens, &mut pass, None, check)?;
+                (start, loss(output.widened(pass.policy().kernels), chunk)?)
+            };
+            accumulate(&mut gradients, autodiff::backward(root, model));
+            let gradient = start.and_then(Starting::gradient);
+            charge(Account::Host, || of_input.extend(gradient));
+            check()?;
+        }
+        let dims = input.dims();
+        drop(input);
+        beside.after_backward(model, index, &mut gradients)?;
+        Ok(BackwardOutcome { gradients, input: joined_chunks(of_input, &dims) })
     }
 }

@@ -4,6 +4,7 @@ use burn::tensor::Tensor;
 use oomph_core::Key;
 use oomph_model::{AnyTensor, Peers, Policy, autodiff};
 
+use super::token_chunks::TokenChunk;
 use crate::{
     EngineError,
     task::{DeviceTargets, Task},
@@ -23,6 +24,8 @@ pub(crate) struct StepContext<'a> {
     /// Whether each row continues the sample of the same row in the step before.
     pub(crate) continues: bool,
     pub(crate) loss_scale: Option<f32>,
+    /// The tokens of a chunk of the loss, if it is computed by chunks.
+    pub(crate) loss_chunk: Option<usize>,
     /// The ranks that batch normalisation shares statistics with.
     pub(crate) peers: Option<&'a Arc<dyn Peers>>,
     /// Samples of each micro-batch.
@@ -52,7 +55,28 @@ impl StepContext<'_> {
         let loss = self.task.loss(&output, &targets)?;
         let correct = self.task.correct(&output, &targets).map(autodiff::inner);
         drop((output, targets));
-        let weight = self.weights[index] as f32 / self.weight as f32;
+        Ok(self.weighted(loss, correct, self.weights[index]))
+    }
+
+    /// Computes the loss of the `output` of a chunk of the micro-batch `index`.
+    pub(crate) fn chunk_loss(
+        &self,
+        output: AnyTensor,
+        chunk: TokenChunk,
+        index: usize,
+    ) -> Result<ComputedLoss, EngineError> {
+        let TokenChunk { targets, share, samples, .. } = chunk;
+        let loss = self.task.loss(&output, &targets)?;
+        let correct = self.task.correct(&output, &targets).map(autodiff::inner);
+        drop((output, targets));
+        // The task counts a chunk as one sample.
+        let correct = correct.map(|correct| correct.mul_scalar(samples));
+        Ok(self.weighted(loss, correct, self.weights[index] * share))
+    }
+
+    /// The loss of a part of the batch with this weight.
+    fn weighted(&self, loss: Tensor<1>, correct: Option<Tensor<1>>, weight: f64) -> ComputedLoss {
+        let weight = weight as f32 / self.weight as f32;
         // Multiplying by 1 changes no bit, so the operation is left out.
         let weighted = if weight == 1.0 { loss } else { loss.mul_scalar(weight) };
         let loss = autodiff::inner(weighted.clone());
@@ -60,6 +84,6 @@ impl StepContext<'_> {
             Some(scale) => weighted.mul_scalar(scale),
             None => weighted,
         };
-        Ok(ComputedLoss { loss, correct, root })
+        ComputedLoss { loss, correct, root }
     }
 }

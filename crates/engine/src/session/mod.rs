@@ -9,7 +9,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use burn::tensor::Device;
 use oomph_config::{Change, Config, DeviceName, PipelineSchedule, Recompute, Sharing, sections::fit::Fit};
-use oomph_core::{Bytes, SampleSpec};
+use oomph_core::{Bytes, SampleSpec, TargetSpec};
 use oomph_data::{LoaderOptions, Source};
 use oomph_model::{Architecture, Init, Kernels, ModelError, Policy, Stages, Summary, summarize};
 use oomph_parallel::PipelineOrder;
@@ -114,6 +114,14 @@ impl Session {
             Backend::Cuda | Backend::Vulkan => Kernels::Gpu,
         };
         Policy { precision: memory.precision, lean: memory.lean, kernels, recompute: false }
+    }
+
+    /// Whether the loss can be computed by chunks of tokens: `memory.loss_chunk`.
+    pub fn takes_loss_chunk(&self) -> bool {
+        matches!(self.spec().target, TargetSpec::Tokens { .. })
+            && self.architecture.has_tokenwise_head()
+            && self.task.is_mean_of_tokens()
+            && self.scatter().is_none()
     }
 
     /// Whether `memory.fit = "auto"` has still to choose.

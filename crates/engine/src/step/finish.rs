@@ -189,6 +189,7 @@ mod tests {
             bucket_bytes: None,
             shard: None,
             releases: false,
+            loss_chunk: None,
             offload: Default::default(),
             shares_statistics: false,
             is_continuous: true,

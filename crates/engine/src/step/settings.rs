@@ -31,6 +31,8 @@ pub struct StepSettings {
     pub(crate) shard: Option<ShardSettings>,
     /// Whether gradients are released in backward: `memory.gradients`.
     pub(crate) releases: bool,
+    /// The tokens of a chunk of the loss, if it is computed by chunks: `memory.loss_chunk`.
+    pub(crate) loss_chunk: Option<usize>,
     /// What lies in host memory: `memory.offload`.
     pub(crate) offload: Offload,
     /// Whether batch normalisation shares its statistics with the other ranks.
@@ -61,6 +63,7 @@ impl StepSettings {
                 .filter(|ddp| ddp.shard > Shard::None && session.world_size() > 1)
                 .map(|ddp| ShardSettings { level: ddp.shard, rank, world_size: session.world_size() }),
             releases: config.memory.gradients == Gradients::Release,
+            loss_chunk: config.memory.loss_chunk,
             offload: config.memory.offload,
             shares_statistics: ddp.is_some_and(|ddp| ddp.sync_batch_norm),
             is_continuous: session.source.is_continuous(),

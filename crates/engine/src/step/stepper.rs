@@ -114,6 +114,7 @@ impl Stepper {
             leading_frozen: settings.leading_frozen,
             bucket_ends: &bucket_ends,
             offloads: settings.offload.activations,
+            chunks: settings.loss_chunk.is_some(),
             seeds: executes,
         };
         let segments = layout.segments(&model, options);
@@ -354,6 +355,7 @@ impl Stepper {
             weights,
             continues,
             loss_scale: self.loss_scale.map(|loss_scale| loss_scale.scale()),
+            loss_chunk: self.settings.loss_chunk,
             peers: None,
             sizes,
             start: Instant::now(),

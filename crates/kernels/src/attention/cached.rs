@@ -5,6 +5,7 @@ use burn::tensor::{Tensor, activation::softmax};
 use super::{
     Attention,
     composed::{in_heads, side_by_side, wide, without_later},
+    next,
 };
 use crate::{cast::cast, kernels::Kernels};
 
@@ -23,6 +24,18 @@ impl KeysAndValues {
     /// The number of positions that were read.
     pub fn positions(&self) -> usize {
         self.positions
+    }
+
+    /// Whether one more position needs no more memory.
+    fn has_room(&self) -> bool {
+        self.positions < self.keys.dims()[2]
+    }
+
+    /// Attends from one more position, and adds it.
+    fn followed_by(self, attention: &Attention, input: Tensor<3>) -> (Tensor<3>, Self) {
+        let Self { keys, values, positions } = self;
+        let (output, [keys, values]) = next::own(attention, input, [keys, values], positions);
+        (output, Self { keys, values, positions: positions + 1 })
     }
 
     /// Adds keys and values `[B, G, T, D]`. There is room for `capacity` positions, or for all there are if these are more.
@@ -55,8 +68,8 @@ impl Attention {
     /// Attends from the positions of `input`, `[B, T, (H + 2G)·D]`, which follow those in `before`, to all of these. Gives the output,
     /// `[B, T, H·D]` in the format of the input, and the keys and values of all positions. There is no gradient and no dropout.
     ///
-    /// It is composed of Burn's operations, but for the first positions, which [`forward`](Self::forward) computes. `capacity` is the number
-    /// of positions that the sequence will probably have.
+    /// Our own kernels compute the first positions, and on the CPU one more. The rest is composed of Burn's operations. `capacity` is the
+    /// number of positions that the sequence will probably have.
     ///
     /// # Panics
     /// If the attention is not causal: earlier positions would have to read the new ones too.
@@ -69,6 +82,12 @@ impl Attention {
     ) -> (Tensor<3>, KeysAndValues) {
         assert!(self.is_causal, "earlier positions never read later ones");
         let (heads, dtype) = (self.heads, input.dtype());
+        let before = match before {
+            Some(before) if kernels == Kernels::Cpu && input.dims()[1] == 1 && before.has_room() => {
+                return before.followed_by(self, input);
+            }
+            before => before,
+        };
         let first = before.as_ref().map_or(0, KeysAndValues::positions);
         let floats = wide(input.clone());
         let columns =

@@ -12,6 +12,7 @@ mod block;
 mod cached;
 mod composed;
 mod forward;
+mod next;
 mod rotary;
 mod rows;
 mod stripe;

@@ -44,7 +44,7 @@ fn language_model<L: RecurrentLayer>(settings: &Section) -> Result<Architecture,
     }
     let architecture =
         Architecture::new(name::<L>(), move |spec, init| build::<L>(recurrent, size, tied, spec, init));
-    let architecture = architecture.with_pytorch_names(torch_name::<L>);
+    let architecture = architecture.with_tokenwise_head().with_pytorch_names(torch_name::<L>);
     Ok(match tied {
         true => architecture.with_pytorch_twin(SHARED, "decoder.weight"),
         false => architecture,

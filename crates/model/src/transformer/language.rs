@@ -34,8 +34,10 @@ pub fn gpt(settings: &Section) -> Result<Architecture, ConfigError> {
     };
     let architecture = Architecture::new("gpt", move |spec, init| build(decoder, spec, init));
     // Causal masks are stored with GPT-2.
-    let architecture =
-        architecture.with_key_value_cache().with_pytorch_buffers(&[".attn.bias", ".attn.masked_bias"]);
+    let architecture = architecture
+        .with_key_value_cache()
+        .with_tokenwise_head()
+        .with_pytorch_buffers(&[".attn.bias", ".attn.masked_bias"]);
     Ok(architecture.with_pytorch_names(torch_name).with_pytorch_forms(torch_form))
 }
 

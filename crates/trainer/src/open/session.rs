@@ -128,6 +128,10 @@ fn assemble(
     };
     let session = session.with_limits(limits);
     check_best(&session)?;
+    if session.config.memory.loss_chunk.is_some() && !session.takes_loss_chunk() {
+        let expected = "no value: only the loss of a language model is computed by chunks of tokens";
+        return Err(session.config.invalid("memory.loss_chunk", expected).into());
+    }
     if let Recompute::Named(named) = &session.config.memory.recompute {
         let stages: Vec<&str> = session.stages.iter().map(String::as_str).collect();
         check_names(&session.config, "memory.recompute", named, &stages)?;

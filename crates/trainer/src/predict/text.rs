@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use burn::tensor::{Int, Tensor, TensorData};
 use oomph_core::{InputSpec, Phase, phase};
 use oomph_data::Prompt;
-use oomph_memory::{Account, charge};
+use oomph_memory::{Account, charge, within_threads};
 use oomph_model::{Carried, KeyValueCache, Pass, Stages, lora::merged};
 
 use oomph_engine::{
@@ -14,6 +14,7 @@ use oomph_engine::{
     session::{Session, backend},
     task::TaskError,
 };
+use oomph_plan::Backend;
 use oomph_runs::state::Checkpoint;
 
 use super::Sampling;
@@ -106,7 +107,14 @@ impl<'a> Writer<'a> {
         while self.read < end {
             let start = self.next_start();
             self.read = (start + self.steps).min(end);
-            last = outputs(self.session, &self.model, &self.text[start..self.read], &mut self.memory)?;
+            let Self { session, model, text, memory, .. } = self;
+            let (session, tokens) = (*session, &text[start..self.read]);
+            let mut read = move || outputs(session, model, tokens, memory);
+            last = match backend(session) {
+                // There, operations need not wait until a thread wakes up.
+                Backend::Cpu { .. } => within_threads(read),
+                Backend::Cuda | Backend::Vulkan => read(),
+            }?;
         }
         Ok(last)
     }
@@ -129,7 +137,7 @@ impl<'a> Writer<'a> {
 /// The logits after the last of `tokens`, which follow those in the memory.
 fn outputs(
     session: &Session,
-    model: &Stages,
+    model: &mut Stages,
     tokens: &[i32],
     memory: &mut TextMemory,
 ) -> Result<Vec<f32>, TrainError> {
@@ -142,7 +150,7 @@ fn outputs(
     let mut pass = Pass::eval().with_policy(session.policy(backend(session)));
     pass = pass.with_carried(std::mem::take(&mut memory.carried));
     pass.cache = memory.cache.take();
-    let output = evaluate_stages(model, input.into(), &mut pass, true)?;
+    let output = evaluate_stages(&*model, input.into(), &mut pass, true)?;
     memory.cache = pass.cache.take();
     memory.carried = pass.take_carried().unwrap_or_default();
     let width = session.spec().target.outputs();

@@ -27,6 +27,9 @@ pub(super) struct LeverArguments {
     /// How long gradients stay (`memory.gradients`): keep, release
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(super) gradients: Vec<String>,
+    /// Tokens whose logits exist at the same time (`memory.loss_chunk`): numbers, or none
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub(super) loss_chunks: Vec<String>,
     /// Formats of the optimizer's state (`optimizer.state`): fp32, bf16, int8
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(super) states: Vec<String>,
@@ -43,7 +46,7 @@ pub(super) struct LeverArguments {
 
 #[derive(Args, Debug)]
 #[command(
-    group(ArgGroup::new("what").args(["optimizers", "batches", "micro_batches", "precisions", "recompute", "lean", "gradients", "states", "offload", "strategies", "shard"]).required(true).multiple(true)),
+    group(ArgGroup::new("what").args(["optimizers", "batches", "micro_batches", "precisions", "recompute", "lean", "gradients", "loss_chunks", "states", "offload", "strategies", "shard"]).required(true).multiple(true)),
     override_usage = "oomph compare [OPTIONS] --optimizers <NAME,…> [CONFIG]\n       oomph compare [OPTIONS] --batches <N,…> [CONFIG]",
     after_help = "\
 Each combination trains in its own process, with the same seed and the same data in the same order.

@@ -26,7 +26,7 @@ pub(super) struct Axis {
     of: fn(&Config) -> Value,
 }
 
-pub(super) const AXES: [Axis; 11] = [
+pub(super) const AXES: [Axis; 12] = [
     Axis {
         flag: "--optimizers",
         key: "optimizer",
@@ -97,6 +97,15 @@ pub(super) const AXES: [Axis; 11] = [
         typed: |arguments| arguments.levers.gradients.clone(),
         settings: |typed, _| set("memory.gradients", typed),
         of: |config| config.memory.gradients.name().into(),
+    },
+    Axis {
+        flag: "--loss-chunks",
+        key: "loss_chunk",
+        heading: "loss chunk",
+        is_self_explanatory: false,
+        typed: |arguments| arguments.levers.loss_chunks.clone(),
+        settings: |typed, _| set("memory.loss_chunk", typed),
+        of: |config| config.memory.loss_chunk.map_or("none".into(), Value::from),
     },
     Axis {
         flag: "--states",

@@ -52,6 +52,7 @@ impl Report {
                 "recompute" => row.value("recompute") != Some(&"none".into()),
                 "lean" => row.value("lean") != Some(&"true".into()),
                 "gradients" => row.value("gradients") != Some(&"keep".into()),
+                "loss_chunk" => row.value("loss_chunk") != Some(&"none".into()),
                 "offload" => row.value("offload") != Some(&"none".into()),
                 "state" => row.value("state") != Some(&"fp32".into()),
                 "strategy" => row.value("strategy") != Some(&Value::Null),
