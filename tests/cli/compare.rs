@@ -246,6 +246,7 @@ fn json_has_every_figure() {
             "first_step_seconds",
             "gradients",
             "lean",
+            "loss_chunk",
             "loss_first",
             "loss_last",
             "lr",

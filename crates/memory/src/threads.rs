@@ -1,4 +1,12 @@
-use std::{error::Error, num::NonZeroUsize, thread::available_parallelism};
+use std::{
+    error::Error,
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::available_parallelism,
+};
 
 use oomph_core::{Account, MOST_DEVICES, at_point, charge, charge_thread, current_point, device_thread};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -88,6 +96,43 @@ pub fn within_threads<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| at_point(point, work))
 }
 
+/// Keeps the [running threads](running_threads) from sleeping until it is dropped, so that small operations need not wake them. They
+/// look for work instead, which takes processor time.
+#[derive(Debug)]
+pub struct Awake {
+    is_over: Arc<AtomicBool>,
+}
+
+impl Awake {
+    /// Wakes all threads. On one of them it does nothing: that thread would wait for itself.
+    pub fn new() -> Self {
+        running_threads();
+        let is_over = Arc::new(AtomicBool::new(rayon::current_thread_index().is_some()));
+        let ends = is_over.clone();
+        rayon::spawn_broadcast(move |_| {
+            while !ends.load(Relaxed) {
+                if rayon::yield_now() != Some(rayon::Yield::Executed) {
+                    // Other threads of the program may wait for this core.
+                    std::thread::yield_now();
+                }
+            }
+        });
+        Self { is_over }
+    }
+}
+
+impl Default for Awake {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+    }
+}
+
 /// Runs `work` once on each of the [running threads](running_threads) and waits, to set up thread-local state.
 pub fn on_compute_threads(work: impl Fn() + Sync) {
     running_threads();
@@ -174,6 +219,8 @@ impl ComputePool {
 
 #[cfg(test)]
 mod tests {
+    use rayon::prelude::*;
+
     use super::*;
 
     #[test]
@@ -181,6 +228,21 @@ mod tests {
         let of = |devices| threads_per_device(NonZeroUsize::new(devices).unwrap()).get();
         assert_eq!(of(1), available_parallelism().unwrap().get());
         assert_eq!(of(100_000), 1);
+    }
+
+    #[test]
+    fn threads_that_are_kept_awake_work_and_sleep_again() {
+        let sum = || (0..1000u64).into_par_iter().sum::<u64>();
+        for _ in 0..3 {
+            let awake = Awake::new();
+            assert_eq!((within_threads(sum), sum()), (499_500, 499_500));
+            within_threads(|| {
+                let _here = Awake::new();
+                assert_eq!(sum(), 499_500);
+            });
+            drop(awake);
+            assert_eq!(sum(), 499_500);
+        }
     }
 
     #[test]

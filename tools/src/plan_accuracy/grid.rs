@@ -117,6 +117,20 @@ const RELEASES: [&str; 11] = [
     "gradients = 'release', recompute = 'stages', micro_batch = 3",
 ];
 
+/// The loss by chunks, alone and with each other lever.
+const CHUNKS: [&str; 10] = [
+    "loss_chunk = 128",
+    "loss_chunk = 50, lean = false",
+    "loss_chunk = 128, recompute = 'ops'",
+    "loss_chunk = 128, recompute = 'stages'",
+    "loss_chunk = 128, precision = 'bf16'",
+    "loss_chunk = 128, precision = 'fp16'",
+    "loss_chunk = 128, precision = 'bf16', recompute = 'stages'",
+    "loss_chunk = 50, micro_batch = 3",
+    "loss_chunk = 128, recompute = 'stages', offload = 'optimizer,activations'",
+    "loss_chunk = 10000",
+];
+
 /// Packed optimizer state, with these settings of `[memory]`: alone, and with each other lever.
 const BESIDE_STATE: [&str; 10] = [
     "",
@@ -215,6 +229,7 @@ pub(crate) fn all() -> Vec<Case> {
     cases.extend(offloaded());
     cases.extend(transformers());
     cases.extend(gated_units());
+    cases.extend(chunked_losses());
     cases
 }
 
@@ -294,6 +309,18 @@ fn transformers() -> Vec<Case> {
         cases.push(with(LLAMA, TOKENS_64, 8, ADAM, memory));
     }
     cases
+}
+
+/// The loss by chunks of tokens, with each other lever.
+fn chunked_losses() -> Vec<Case> {
+    let with = |model, data, batch, optimizer, memory| Case { model, data, batch, optimizer, memory };
+    let beside = CHUNKS.into_iter().map(|memory| with(DECODER, WORDS_35, 16, ADAMW, memory));
+    let of_others = [(GRU_TIED, ADAM), (LANGUAGE, ADAMW_INT8), (LLAMA, LION)];
+    let of_others = of_others.into_iter().flat_map(|(model, optimizer)| {
+        [CHUNKS[0], CHUNKS[3], CHUNKS[8], "loss_chunk = 128, gradients = 'release'"]
+            .map(|memory| with(model, WORDS_35, 10, optimizer, memory))
+    });
+    beside.chain(of_others).collect()
 }
 
 /// Bytes in host memory beside the other settings.

@@ -251,12 +251,13 @@ impl Memory {
         device: &Section,
         sharing: &Sharing,
     ) -> Result<(), ConfigError> {
-        match (section.ledger.given("loss_chunk"), sharing, device.ledger.setting("strategy")) {
-            (Some(chunk), Sharing::Dp { .. }, Some(strategy)) => {
-                Err(clash(chunk, strategy, &NO_CHUNKS_OF_A_COORDINATOR))
-            }
-            _ => Ok(()),
+        if let (Some(_), Sharing::Dp { .. }) = (self.loss_chunk, sharing)
+            && let (Some(chunk), Some(strategy)) =
+                (section.ledger.given("loss_chunk"), device.ledger.setting("strategy"))
+        {
+            return Err(clash(chunk, strategy, &NO_CHUNKS_OF_A_COORDINATOR));
         }
+        Ok(())
     }
 
     /// Refuses settings that the devices do not support.

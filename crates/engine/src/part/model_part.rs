@@ -295,7 +295,7 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         self.boundary();
         drop(forward);
         self.done.left.extend(carried);
-        self.count(computed);
+        self.count(computed.0, computed.1);
         // The map is host memory; the tensors of its entries are on the device.
         charge(Account::Host, || self.in_flight.insert(index, (trail, root)));
         if let Some(watch) = &mut self.watch {
@@ -327,7 +327,7 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         let _phase = phase(Phase::Backward);
         let gradient = autodiff::backward_to(root, &Stages::new(), Some(outputs)).input;
         drop(comparing);
-        self.count((Some(loss), correct));
+        self.count(Some(loss), correct);
         let Some(gradient) = gradient else { return Ok(begun) };
         let _track = self.transport.track(TrackKind::Communication, GRADIENT, Some(index));
         // An output may have several rows per sample.
@@ -422,7 +422,7 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         let (is_last, check) = (self.is_last(index), self.check());
         let (segments, model, mut beside) = self.beside(is_last);
         let outcome = segments.backward(model, trail, from, &mut beside, check)?;
-        self.count(losses);
+        self.count(losses.0, losses.1);
         self.end_micro_batch(index)?;
         self.boundary();
         check()?;
@@ -474,7 +474,7 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         index + 1 == self.context.sizes.len()
     }
 
-    fn count(&mut self, (loss, correct): (Option<Tensor<1>>, Option<Tensor<1>>)) {
+    fn count(&mut self, loss: Option<Tensor<1>>, correct: Option<Tensor<1>>) {
         add(&mut self.done.loss, loss);
         add(&mut self.done.correct, correct);
     }

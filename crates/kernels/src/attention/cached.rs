@@ -34,7 +34,8 @@ impl KeysAndValues {
     /// Attends from one more position, and adds it.
     fn followed_by(self, attention: &Attention, input: Tensor<3>) -> (Tensor<3>, Self) {
         let Self { keys, values, positions } = self;
-        let (output, [keys, values]) = next::own(attention, input, [keys, values], positions);
+        let (output, [keys, values]) =
+            next::own(attention.heads, attention.rotary, input, [keys, values], positions);
         (output, Self { keys, values, positions: positions + 1 })
     }
 

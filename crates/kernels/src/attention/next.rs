@@ -3,7 +3,10 @@
 use burn::tensor::Tensor;
 use burn_backend::{DType, Shape};
 
-use super::{Attention, Heads, rotary::rotate, rotary_angles};
+use super::{
+    heads::Heads,
+    rotary::{rotary_angles, rotate},
+};
 use crate::{
     activations::exp,
     any_tensor::ranked,
@@ -11,19 +14,20 @@ use crate::{
     flex_tensor::floats,
     reduce::{change_and_sum, dot, greatest},
     simd::{SimdLoops, vectorised},
-    stored_float::{StoredFloat, StoredFloats, by_dtype},
+    stored_float::{StoredFloat, StoredFloats, by_dtype, with_values},
     workers,
 };
 
 /// Attends from one position, `[B, 1, (H + 2G)·D]`, to itself and to the `before` positions whose keys and values are the first of `kept`,
 /// each `[B, G, C, D]` with room for one more. Gives the output, and `kept` with the position's own.
 pub(super) fn own(
-    attention: &Attention,
+    heads: Heads,
+    rotary: Option<f32>,
     input: Tensor<3>,
     kept: [Tensor<4>; 2],
     before: usize,
 ) -> (Tensor<3>, [Tensor<4>; 2]) {
-    let Heads { keys: groups, size, .. } = attention.heads;
+    let Heads { keys: groups, size, .. } = heads;
     let ([batch, _, _], [_, _, room, _], dtype) = (input.dims(), kept[0].dims(), input.dtype());
     let shape = vec![batch, groups, room, size];
     let [keys, values] = kept;
@@ -33,22 +37,22 @@ pub(super) fn own(
         outputs: vec![
             (shape.clone(), DType::F32),
             (shape, DType::F32),
-            (vec![batch, 1, attention.heads.of_queries()], dtype),
+            (vec![batch, 1, heads.of_queries()], dtype),
         ],
         in_place: 2,
     };
     let workspace = Workspace { of_each: before + 1, tasks: batch * groups, ..Workspace::default() };
     let [keys, values, output] = operation.run_within(workspace, |mut tensors| {
-        let rows = Next::new(attention, StoredFloats::of(&tensors[2]), batch, before);
+        let rows = Next::new(heads, rotary, StoredFloats::of(&tensors[2]), before);
         for (tensor, row_of) in tensors.iter_mut().zip([Next::key, Next::value]) {
-            let heads = f32::storage(tensor).chunks_exact_mut((room * size).max(1)).enumerate();
-            heads.for_each(|(head, kept)| {
+            let kept = f32::storage(tensor).chunks_exact_mut((room * size).max(1)).enumerate();
+            kept.for_each(|(head, kept)| {
                 kept[before * size..][..size].copy_from_slice(row_of(&rows, head));
             });
         }
         let [keys, values] = [0, 1].map(|index: usize| floats(&tensors[index]));
-        let mut output = vec![0.0; batch * attention.heads.of_queries()];
-        let tasks = output.chunks_exact_mut((attention.heads.group() * size).max(1)).enumerate();
+        let mut output = vec![0.0; batch * heads.of_queries()];
+        let tasks = output.chunks_exact_mut((heads.group() * size).max(1)).enumerate();
         workers::each(tasks, workspace, |(head, output), scores| {
             let [keys, values] = [keys, values].map(|all| &all[head * room * size..][..(before + 1) * size]);
             let queries = rows.queries(head);
@@ -57,7 +61,7 @@ pub(super) fn own(
         tensors.pop();
         tensors.push(by_dtype!(dtype, E => {
             let output = output.into_iter().map(E::rounded).collect();
-            E::tensor(output, Shape::from([batch, 1, attention.heads.of_queries()]))
+            E::tensor(output, Shape::from([batch, 1, heads.of_queries()]))
         }));
         tensors
     });
@@ -72,13 +76,12 @@ struct Next {
 }
 
 impl Next {
-    fn new(attention: &Attention, input: StoredFloats<'_>, batch: usize, position: usize) -> Self {
-        let heads = attention.heads;
-        let mut rows = vec![0.0; batch * heads.width()];
-        input.load(0, &mut rows);
+    fn new(heads: Heads, rotary: Option<f32>, input: StoredFloats<'_>, position: usize) -> Self {
+        let mut rows: Vec<f32> =
+            with_values!(input, values => values.iter().map(|value| value.widened()).collect());
         let turned = heads.of_queries() + heads.of_keys();
         for row in rows.chunks_exact_mut(heads.width()) {
-            if let Some(base) = attention.rotary {
+            if let Some(base) = rotary {
                 let angles = rotary_angles(position..position + 1, heads.size, base);
                 row[..turned].chunks_exact_mut(heads.size).for_each(|head| rotate::<false>(head, &angles));
             }

@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use super::{Heads, rotary::rotate};
+use super::{heads::Heads, rotary::rotate};
 use crate::stored_float::StoredFloats;
 
 /// The rows of one sample: its positions.

@@ -231,6 +231,8 @@ impl Kept {
         let (weight, bias) = sums.unzip();
         let weight = weight.filter(|_| of_weight).map(AnyTensor::from);
         let bias = bias.filter(|_| of_bias).map(AnyTensor::from);
+        // Nothing reads the input of a bare product again.
+        let input = input.filter(|_| !matches!(made, Made::Nothing));
         let Some(matrix) = matrix else { return [None, weight, bias, None, None] };
         let gradient = linear_input_backward(gradient, policy.narrow(matrix), policy.kernels);
         let (input, scale, shift) = match (made, input) {

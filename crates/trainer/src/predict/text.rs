@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use burn::tensor::{Int, Tensor, TensorData};
 use oomph_core::{InputSpec, Phase, phase};
 use oomph_data::Prompt;
-use oomph_memory::{Account, charge, within_threads};
+use oomph_memory::{Account, Awake, charge, within_threads};
 use oomph_model::{Carried, KeyValueCache, Pass, Stages, lora::merged};
 
 use oomph_engine::{
@@ -79,6 +79,8 @@ struct Writer<'a> {
     memory: TextMemory,
     /// Tokens of a training sample.
     steps: usize,
+    /// Of a token's operations each is small. On a GPU there is nothing to keep awake.
+    _threads: Option<Awake>,
 }
 
 /// What a model remembers of the tokens that it was given.
@@ -97,7 +99,8 @@ impl<'a> Writer<'a> {
         };
         let cache = session.architecture.has_key_value_cache().then(|| KeyValueCache::new(steps));
         let memory = TextMemory { cache, ..TextMemory::default() };
-        Self { session, model, text: prompt.tokens().to_vec(), read: 0, memory, steps }
+        let threads = matches!(backend(session), Backend::Cpu { .. }).then(Awake::new);
+        Self { session, model, text: prompt.tokens().to_vec(), read: 0, memory, steps, _threads: threads }
     }
 
     /// The logits of the next token.

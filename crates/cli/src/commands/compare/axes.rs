@@ -104,7 +104,7 @@ pub(super) const AXES: [Axis; 12] = [
         heading: "loss chunk",
         is_self_explanatory: false,
         typed: |arguments| arguments.levers.loss_chunks.clone(),
-        settings: |typed, _| set("memory.loss_chunk", typed),
+        settings: |typed, _| vec![("memory.loss_chunk".into(), typed.into())],
         of: |config| config.memory.loss_chunk.map_or("none".into(), Value::from),
     },
     Axis {
