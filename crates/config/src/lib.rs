@@ -32,6 +32,7 @@
 //! It knows files, keys and lines. It knows nothing of Burn, models or data. It does not look whether devices or paths
 //! exist, reads no environment variables and prints nothing.
 
+pub mod assumed;
 mod change;
 mod config;
 pub mod device_name;
