@@ -217,12 +217,12 @@ def vit(tools):
     compare("vit exported, strict", tools.logits(settings, "vit.safetensors", images), logits_of(net, images))
 
 
-LLAMA = dict(
+LLAMA_SIZES = dict(
     vocab_size=101, hidden_size=48, intermediate_size=80, num_hidden_layers=3, num_attention_heads=6,
     max_position_embeddings=64, rms_norm_eps=1e-5,
 )
-GPT2 = dict(vocab_size=101, n_positions=32, n_embd=48, n_layer=3, n_head=4)
-VIT = dict(
+GPT2_SIZES = dict(vocab_size=101, n_positions=32, n_embd=48, n_layer=3, n_head=4)
+VIT_SIZES = dict(
     hidden_size=48, intermediate_size=80, num_hidden_layers=3, num_attention_heads=4, image_size=32, patch_size=8,
     num_labels=7,
 )
@@ -236,9 +236,9 @@ def of_hugging_face():
     """The title, the network, and oomph's name of each model."""
     from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, ViTConfig, ViTForImageClassification
 
-    gpt2 = lambda **more: GPT2LMHeadModel(GPT2Config(**GPT2, **more))
-    llama = lambda **more: LlamaForCausalLM(LlamaConfig(**LLAMA, **more))
-    vit = lambda **more: ViTForImageClassification(ViTConfig(**VIT, **more))
+    gpt2 = lambda **more: GPT2LMHeadModel(GPT2Config(**GPT2_SIZES, **more))
+    llama = lambda **more: LlamaForCausalLM(LlamaConfig(**LLAMA_SIZES, **more))
+    vit = lambda **more: ViTForImageClassification(ViTConfig(**VIT_SIZES, **more))
     return [
         ("GPT-2", gpt2(), "gpt"),
         ("GPT-2, GELU, a head of its own", gpt2(activation_function="gelu", n_inner=100, tie_word_embeddings=False), "gpt"),

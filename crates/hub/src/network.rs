@@ -280,7 +280,11 @@ pub fn assume(settings: &Section, model: &str) -> Result<(), ConfigError> {
     };
     let config = HubConfig::open(Path::new(&path)).map_err(|error| refused(with_cause(&error)))?;
     if config.model() != model {
-        return Err(refused(format!("it is that of a {}, `model.name={}`", config.family.title, config.model())));
+        return Err(refused(format!(
+            "it is that of a {}, `model.name={}`",
+            config.family.title,
+            config.model()
+        )));
     }
     settings.has_no_effect(
         "preset",

@@ -280,11 +280,9 @@ fn a_file_gives_the_defaults_and_other_sources_override_them() {
     }
     let settings = Section::from_toml("model", "config = 'nowhere'").unwrap();
     let error = assume(&settings, "gpt").unwrap_err().to_string();
-    assert!(
-        error.starts_with(
-            "model:1: `model.config` is `nowhere`; expected the path of a `config.json` for `model.name=gpt`, "
-        )
-    );
+    assert!(error.starts_with(
+        "model:1: `model.config` is `nowhere`; expected the path of a `config.json` for `model.name=gpt`, "
+    ));
     assert_eq!(settings.optional_string("config").unwrap().map(Value::from), Some("nowhere".into()));
 }
 

@@ -13,7 +13,7 @@ use oomph_data::SourceRecord;
 use oomph_hub::{HubError, config_json};
 use oomph_model::{
     Architecture, Named,
-    weights::{Layout, Library, TensorPart, TensorForm},
+    weights::{Layout, Library, TensorForm, TensorPart},
 };
 use serde::Serialize;
 

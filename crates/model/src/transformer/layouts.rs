@@ -3,7 +3,7 @@
 use oomph_kernels::{attention::Heads, feed_forward::Activation};
 
 use super::settings::Transformer;
-use crate::weights::{Layout, Library, TensorPart, TensorForm};
+use crate::weights::{Layout, Library, TensorForm, TensorPart};
 
 /// The parameter of a decoder that a tied head shares.
 pub(super) const SHARED: &str = "embedding.tokens.weight";
@@ -87,7 +87,10 @@ pub(super) fn llama(settings: &Transformer, tied: bool) -> Layout {
             "qkv" => {
                 let [queries, keys, values] = heads_of(heads);
                 let rows = [("q_proj", queries), ("k_proj", keys), ("v_proj", values)];
-                TensorPart::rows(rows.map(|(layer, rows)| (there(&format!("self_attn.{layer}")), rows)), shape)
+                TensorPart::rows(
+                    rows.map(|(layer, rows)| (there(&format!("self_attn.{layer}")), rows)),
+                    shape,
+                )
             }
             "attention_output" => whole("self_attn.o_proj"),
             "feed_norm" => whole("post_attention_layernorm"),
@@ -106,7 +109,10 @@ pub(super) fn llama(settings: &Transformer, tied: bool) -> Layout {
 /// torchvision's `VisionTransformer`.
 pub(super) fn torchvision(patch: usize) -> Layout {
     Layout::new(Library::PyTorch, move |name, shape| {
-        vec![TensorPart { form: vision_form(name, shape, patch), ..TensorPart::whole(torchvision_name(name), shape) }]
+        vec![TensorPart {
+            form: vision_form(name, shape, patch),
+            ..TensorPart::whole(torchvision_name(name), shape)
+        }]
     })
 }
 

@@ -34,7 +34,8 @@ impl<'a> Naming<'a> {
         let layouts = Self::all(architecture, wanted);
         let mut prefix = String::new();
         loop {
-            let is_there = |part: &TensorPart| tensors.contains_key(format!("{prefix}{}", part.name).as_str());
+            let is_there =
+                |part: &TensorPart| tensors.contains_key(format!("{prefix}{}", part.name).as_str());
             let found =
                 |naming: &Self| naming.parts.values().filter(|parts| parts.iter().any(is_there)).count();
             // Where two match as many, the first counts.
@@ -51,8 +52,8 @@ impl<'a> Naming<'a> {
         let naming = |layout: Option<&'a Layout>, base: &'static str| {
             let without = layout.map_or("", Layout::base);
             let parts = wanted.iter().map(|Wanted { name, shape, .. }| {
-                let mut parts =
-                    layout.map_or_else(|| vec![TensorPart::whole(name, shape)], |layout| layout.parts(name, shape));
+                let mut parts = layout
+                    .map_or_else(|| vec![TensorPart::whole(name, shape)], |layout| layout.parts(name, shape));
                 for part in parts.iter_mut().filter(|_| base.is_empty()) {
                     part.name = part.name.strip_prefix(without).unwrap_or(&part.name).to_owned();
                 }
@@ -71,7 +72,8 @@ impl<'a> Naming<'a> {
     /// The same for a file whose names all begin with `prefix`.
     fn behind(&self, prefix: String) -> Self {
         let parts = self.parts.iter().map(|(own, parts)| {
-            let named = |part: &TensorPart| TensorPart { name: format!("{prefix}{}", part.name), ..part.clone() };
+            let named =
+                |part: &TensorPart| TensorPart { name: format!("{prefix}{}", part.name), ..part.clone() };
             (own.clone(), parts.iter().map(named).collect())
         });
         Self { parts: parts.collect(), base: self.base, layout: self.layout, prefix }
