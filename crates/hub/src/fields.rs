@@ -46,8 +46,11 @@ pub(crate) type Fields = BTreeMap<String, Field>;
 /// The longest text that is kept. No name of a model, an activation or a kind of positions is longer.
 const LONGEST_TEXT: usize = 256;
 
+/// Whether a field is kept.
+type IsKnown = dyn Fn(&str) -> bool;
+
 /// Reads the fields for which `is_known` holds. All others take no memory.
-pub(crate) fn read(bytes: &[u8], is_known: &dyn Fn(&str) -> bool) -> serde_json::Result<Fields> {
+pub(crate) fn read(bytes: &[u8], is_known: &IsKnown) -> serde_json::Result<Fields> {
     let mut fields = Fields::new();
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     Object { prefix: "", is_known, fields: &mut fields }.deserialize(&mut reader)?;
@@ -58,7 +61,7 @@ pub(crate) fn read(bytes: &[u8], is_known: &dyn Fn(&str) -> bool) -> serde_json:
 /// Reads an object whose fields have names that begin with `prefix`.
 struct Object<'a> {
     prefix: &'a str,
-    is_known: &'a dyn Fn(&str) -> bool,
+    is_known: &'a IsKnown,
     fields: &'a mut Fields,
 }
 
@@ -123,7 +126,7 @@ impl Visitor<'_> for KeySeed {
 /// Reads a value; `None` for an object whose fields are read on their own.
 struct FieldSeed<'a> {
     /// What is known of the fields of an object, and how their names begin.
-    inner: Option<(&'a dyn Fn(&str) -> bool, &'a str)>,
+    inner: Option<(&'a IsKnown, &'a str)>,
     fields: &'a mut Fields,
 }
 
