@@ -267,7 +267,7 @@ def hugging_face(tools, number, title, net, model):
     assert any((a != b).any() for a, b in zip(net.parameters(), again.parameters())), "trained"
     expected = logits_of(again.eval(), inputs).logits
     written = compare(f"{title}, written", tools.logits(settings(out), out, inputs), expected)
-    return [title, f"{read:.1e}", f"{written:.1e}"]
+    return [title, *(f"{difference:.1e}".replace("e-0", "e-") for difference in (read, written))]
 
 
 def save(root, rows):
