@@ -8,6 +8,7 @@
 //!   configuration of one point.
 //! - [`Section`] is an open table, `[model]` or `[data]`. Whoever knows its keys reads it: oomph's models and sources,
 //!   or a user's.
+//! - [`assumed`]: values in place of defaults, from a file that a key names.
 //! - [`ConfigError`] names the place, the value and what was expected, in one line; its
 //!   [`hint`](ConfigError::hint) says what to do.
 //!
