@@ -8,6 +8,9 @@ logits, and compares them with torchvision's in eval mode. Then trains a few ste
 with oomph, exports, loads that into torchvision with `strict=True`, and compares
 again. An LSTM, a GRU, a GPT-2 of `transformers` and a vision transformer of torchvision go the same way, without training.
 
+Networks of `transformers` go both ways: oomph takes settings and weights from the folder that `save_pretrained` writes, trains
+a few steps, and exports a folder that `from_pretrained` loads. `--save` writes docs/tables/hugging-face.json.
+
     cargo build --release -p oomph -p oomph-tools --bins
     /tmp/torchvenv/bin/python tools/weights_parity.py    # --target DIR for another target/
 
@@ -16,6 +19,7 @@ differs by more than 1e-4.
 """
 
 import argparse
+import datetime
 import json
 import subprocess
 import sys
@@ -61,6 +65,7 @@ def compare(what, found, expected, tolerance=TOLERANCE):
     if not difference <= tolerance:
         print(f"  above {tolerance:.0e}")
         worst = max(worst, difference)
+    return difference
 
 
 class Tools:
@@ -153,12 +158,12 @@ def recurrent(tools, kind):
     net = Classifier(kind)
     torch.save(net.state_dict(), tools.folder / f"{kind}.pth")
     (tools.folder / f"{kind}.toml").write_text(RECURRENT.replace("KIND", kind))
-    tools.oomph("export", "--config", f"{kind}.toml", "--weights", f"{kind}.pth", "--to", "same.safetensors")
-    same = load_file(tools.folder / "same.safetensors")
+    tools.oomph("export", "--config", f"{kind}.toml", "--weights", f"{kind}.pth", "--to", f"{kind}-same.safetensors")
+    same = load_file(tools.folder / f"{kind}-same.safetensors")
     assert all(torch.equal(same[k], v) for k, v in net.state_dict().items())
     tools.oomph("train", "--config", f"{kind}.toml", "--quiet", "--set", f"run.directory={kind}-run")
-    tools.oomph("export", f"{kind}-run", "--to", "trained.safetensors")
-    net.load_state_dict(load_file(tools.folder / "trained.safetensors"), strict=True)
+    tools.oomph("export", f"{kind}-run", "--to", f"{kind}-trained.safetensors")
+    net.load_state_dict(load_file(tools.folder / f"{kind}-trained.safetensors"), strict=True)
     print(f"{kind}: exported, strict")
 
 
@@ -189,7 +194,7 @@ def gpt2(tools):
     (tools.folder / "gpt.toml").write_text(GPT)
     tools.oomph("export", "--config", "gpt.toml", "--weights", "gpt2/model.safetensors", "--to", "gpt.safetensors")
     written = load_file(tools.folder / "gpt.safetensors")
-    net.transformer.load_state_dict(written, strict=True)
+    net.load_state_dict({**written, "lm_head.weight": written["transformer.wte.weight"]}, strict=True)
     compare("gpt2 exported, strict", tools.logits(settings, "gpt.safetensors", tokens), logits_of(net, tokens).logits)
 
 
@@ -212,21 +217,94 @@ def vit(tools):
     compare("vit exported, strict", tools.logits(settings, "vit.safetensors", images), logits_of(net, images))
 
 
+LLAMA_SIZES = dict(
+    vocab_size=101, hidden_size=48, intermediate_size=80, num_hidden_layers=3, num_attention_heads=6,
+    max_position_embeddings=64, rms_norm_eps=1e-5,
+)
+GPT2_SIZES = dict(vocab_size=101, n_positions=32, n_embd=48, n_layer=3, n_head=4)
+VIT_SIZES = dict(
+    hidden_size=48, intermediate_size=80, num_hidden_layers=3, num_attention_heads=4, image_size=32, patch_size=8,
+    num_labels=7,
+)
+TEXT = 'data = { source = "synthetic", kind = "tokens", vocabulary = 101, steps = 20, carry = false, train_samples = 16, test_samples = 4 }'
+IMAGES = (
+    'data = { source = "synthetic", kind = "image", height = 32, width = 32, classes = 7, train_samples = 16, test_samples = 4 }'
+)
+
+
+def of_hugging_face():
+    """The title, the network, and oomph's name of each model."""
+    from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, ViTConfig, ViTForImageClassification
+
+    gpt2 = lambda **more: GPT2LMHeadModel(GPT2Config(**GPT2_SIZES, **more))
+    llama = lambda **more: LlamaForCausalLM(LlamaConfig(**LLAMA_SIZES, **more))
+    vit = lambda **more: ViTForImageClassification(ViTConfig(**VIT_SIZES, **more))
+    return [
+        ("GPT-2", gpt2(), "gpt"),
+        ("GPT-2, GELU, a head of its own", gpt2(activation_function="gelu", n_inner=100, tie_word_embeddings=False), "gpt"),
+        ("Llama", llama(num_key_value_heads=6), "gpt"),
+        ("Llama, grouped queries, rotary base 500,000", llama(num_key_value_heads=2, rope_theta=500000.0), "gpt"),
+        ("Llama, biases, a tied head", llama(num_key_value_heads=3, attention_bias=True, mlp_bias=True, tie_word_embeddings=True), "gpt"),
+        ("ViT", vit(), "vit"),
+        ("ViT, approximate GELU, epsilon 1e-3", vit(hidden_act="gelu_pytorch_tanh", layer_norm_eps=1e-3), "vit"),
+    ]
+
+
+def hugging_face(tools, number, title, net, model):
+    """A row of the table: differences as read, as written after a training, and as read again."""
+    folder, out, run = f"hf-{number}", f"hf-{number}-out", f"hf-{number}-run"
+    scattered(net, number).save_pretrained(tools.folder / folder)
+    inputs = torch.randn(BATCH, 3, 32, 32) if model == "vit" else torch.randint(0, 101, (BATCH, 20))
+    settings = lambda folder: f"name = '{model}'\nconfig = '{folder}'"
+    read = compare(f"{title}, read", tools.logits(settings(folder), folder, inputs), logits_of(net, inputs).logits)
+    config = f'model = {{ name = "{model}", config = "{folder}", weights = "{folder}" }}\n'
+    config += (IMAGES if model == "vit" else TEXT) + "\ntrain = { steps = 3, batch = 4 }\n"
+    (tools.folder / "hf.toml").write_text(config)
+    tools.oomph("train", "--config", "hf.toml", "--quiet", "--set", f"run.directory={run}")
+    tools.oomph("export", run, "--to", f"{out}/")
+    again, loading = type(net).from_pretrained(tools.folder / out, output_loading_info=True)
+    assert not any(loading.values()), loading
+    assert any((a != b).any() for a, b in zip(net.parameters(), again.parameters())), "trained"
+    expected = logits_of(again.eval(), inputs).logits
+    written = compare(f"{title}, written", tools.logits(settings(out), out, inputs), expected)
+    return [title, *(f"{difference:.1e}".replace("e-0", "e-") for difference in (read, written))]
+
+
+def save(root, rows):
+    titles = ["network", "read: `save_pretrained` → oomph", "trained and written: oomph → `from_pretrained`"]
+    table = {
+        "machine": f"transformers {transformers.__version__} and PyTorch {torch.__version__.split('+')[0]} on the CPU",
+        "date": datetime.date.today().isoformat(),
+        "command": "python3 tools/weights_parity.py --save",
+        "columns": [{"title": title, "align": "right" if index else "left"} for index, title in enumerate(titles)],
+        "rows": rows,
+        "figures": {},
+    }
+    path = root / "docs/tables/hugging-face.json"
+    path.write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     root = Path(__file__).resolve().parent.parent
     parser.add_argument("--target", type=Path, default=root / "target/release")
+    parser.add_argument("--save", action="store_true", help="writes docs/tables/hugging-face.json")
+    parser.add_argument("--only-hugging-face", action="store_true", help="leaves out all other networks")
     parser.add_argument("archs", nargs="*", default=["resnet18", "resnet50", "resnet101"])
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         tools = Tools(arguments.target.resolve(), Path(folder))
-        for arch in arguments.archs:
-            reading(tools, arch)
-            writing(tools, arch)
-        recurrent(tools, "lstm")
-        recurrent(tools, "gru")
-        gpt2(tools)
-        vit(tools)
+        if not arguments.only_hugging_face:
+            for arch in arguments.archs:
+                reading(tools, arch)
+                writing(tools, arch)
+            recurrent(tools, "lstm")
+            recurrent(tools, "gru")
+            gpt2(tools)
+            vit(tools)
+        rows = [hugging_face(tools, number, *row) for number, row in enumerate(of_hugging_face())]
+    if arguments.save and not worst:
+        save(root, rows)
     sys.exit(1 if worst else 0)
 
 

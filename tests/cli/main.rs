@@ -13,6 +13,7 @@ mod find_batch;
 mod find_batch_devices;
 mod forged;
 mod help;
+mod hugging_face;
 mod idle_keys;
 mod imbalance;
 mod init;

@@ -16,6 +16,7 @@ mod freeze;
 mod golden;
 mod gru;
 mod host;
+mod hugging_face;
 mod language;
 mod lora;
 mod loss_scale;

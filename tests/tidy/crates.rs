@@ -3,13 +3,14 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 35] = [
+const IMPORTS: [(&str, &[&str]); 36] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("protobuf", &[]),
     ("onnx", &["protobuf"]),
     ("search", &["core"]),
     ("config", &["core"]),
+    ("hub", &["core", "config"]),
     ("study", &["core", "search"]),
     ("tuner", &["core", "config", "search", "study"]),
     ("parallel", &["core"]),
@@ -19,7 +20,7 @@ const IMPORTS: [(&str, &[&str]); 35] = [
     ("data", &["core", "config", "download", "transform", "tokens"]),
     ("preview", &["core", "data"]),
     ("kernels", &["core", "gpu_kernels"]),
-    ("model", &["core", "config", "onnx", "kernels"]),
+    ("model", &["core", "config", "hub", "onnx", "kernels"]),
     ("timeline", &["core"]),
     ("tune_page", &["core", "timeline"]),
     ("memory", &["core", "timeline"]),
@@ -53,6 +54,7 @@ const IMPORTS: [(&str, &[&str]); 35] = [
             "gpu_kernels",
             "onnx",
             "config",
+            "hub",
             "parallel",
             "data",
             "kernels",
@@ -134,12 +136,13 @@ const IMPORTS: [(&str, &[&str]); 35] = [
     ),
 ];
 /// The crates that do not depend on Burn.
-const WITHOUT_BURN: [&str; 17] = [
+const WITHOUT_BURN: [&str; 18] = [
     "core",
     "protobuf",
     "onnx",
     "search",
     "config",
+    "hub",
     "study",
     "tuner",
     "parallel",

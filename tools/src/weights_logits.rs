@@ -67,10 +67,14 @@ fn spec(shape: &[usize], file: &WeightFile) -> Result<SampleSpec, Box<dyn Error>
     Ok(match *shape {
         [_, channels, height, width] => SampleSpec {
             input: InputSpec::Image { channels, height, width },
-            target: TargetSpec::Class { count: rows("fc.bias").or_else(|_| rows("heads.head.bias"))? },
+            target: TargetSpec::Class {
+                count: rows("fc.bias")
+                    .or_else(|_| rows("heads.head.bias"))
+                    .or_else(|_| rows("classifier.bias"))?,
+            },
         },
         [_, steps] => {
-            let vocabulary = rows("wte.weight")?;
+            let vocabulary = rows("wte.weight").or_else(|_| rows("embed_tokens.weight"))?;
             let target = TargetSpec::Tokens { steps, vocabulary };
             SampleSpec { input: InputSpec::Tokens { steps, vocabulary }, target }
         }

@@ -5,6 +5,7 @@
 //! - [`BatchArguments`], [`DeviceArguments`], [`StrategyArguments`], [`TrainingArguments`], [`WeightsArguments`]: flags
 //!   that each set a key.
 //! - [`count`]: a parser of counts; [`WrongValue`]: what is wrong with a value.
+//! - [`ExportPath`]: what an export writes.
 //! - [`Seeds`]: the seeds of `train --seeds`.
 //!
 //! ```
@@ -32,6 +33,7 @@ mod config;
 mod configs;
 mod count;
 mod error;
+mod export_path;
 mod flags;
 mod seeds;
 mod wrong_value;
@@ -40,6 +42,7 @@ pub use checkpoint::CheckpointArguments;
 pub use config::{ConfigArguments, NamedConfigArguments, for_shell};
 pub use count::count;
 pub use error::ArgumentsError;
+pub use export_path::ExportPath;
 pub use flags::{
     BatchArguments, DeviceArguments, Flag, StrategyArguments, TrainingArguments, WeightsArguments,
 };

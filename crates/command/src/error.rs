@@ -86,11 +86,17 @@ pub enum CliError {
         /// The greatest.
         to: f64,
     },
-    /// A layout of tensors is named for an ONNX file.
-    #[error("`--layout` names the tensors of a safetensors file, but `{}` is an ONNX file", path.display())]
-    LayoutOfOnnx {
+    /// A layout of tensors is named for an ONNX file or a folder.
+    #[error(
+        "`--layout` names the tensors of a safetensors file, but `{}` is {}",
+        path.display(),
+        if *is_folder { "a folder for Hugging Face" } else { "an ONNX file" }
+    )]
+    LayoutOfOther {
         /// The path.
         path: PathBuf,
+        /// Whether it is a folder.
+        is_folder: bool,
     },
     /// The model has no confusion matrix.
     #[error("there is no confusion matrix: the model does not predict one class of at most 4,096")]

@@ -151,7 +151,7 @@ impl Config {
                     Setting::new(full, value, Origin::Change).stack_on(&mut given, key);
                 }
             }
-            Section::new(section.name(), given)
+            Section::new(section.name(), given, section.ledger.assumed.is_stored)
         });
         let mut changed = Self::of_sections(self.name().to_owned(), sections)?;
         changed.device = self.device.clone();

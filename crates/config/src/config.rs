@@ -50,7 +50,10 @@ impl Config {
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let flat = sources.merged()?;
         check_sections(&flat)?;
-        Self::of_sections(sources.name(), SECTIONS.map(|name| section(name, &flat.settings)))
+        Self::of_sections(
+            sources.name(),
+            SECTIONS.map(|name| section(name, &flat.settings, sources.is_stored())),
+        )
     }
 
     /// Reads the typed sections and checks them against each other.
@@ -139,12 +142,12 @@ impl Config {
 }
 
 /// The settings of one section, under keys without its name.
-fn section(name: &str, settings: &BTreeMap<String, Setting>) -> Section {
+fn section(name: &str, settings: &BTreeMap<String, Setting>, is_stored: bool) -> Section {
     let own = settings.iter().filter_map(|(key, setting)| {
         let (section, key) = key.split_once('.')?;
         (section == name).then(|| (key.to_owned(), setting.clone()))
     });
-    Section::new(name, own.collect())
+    Section::new(name, own.collect(), is_stored)
 }
 
 /// Refuses keys outside of the known sections.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use crate::{
+    assumed::Assumed,
     error::ConfigError,
     nearest::nearest,
     origin::Origin,
@@ -19,6 +20,7 @@ use crate::{
 pub(crate) struct Ledger {
     name: String,
     given: BTreeMap<String, Setting>,
+    pub(crate) assumed: Assumed,
     reads: Mutex<Reads>,
 }
 
@@ -45,8 +47,8 @@ pub(crate) enum Aside {
 }
 
 impl Ledger {
-    pub(crate) fn new(name: &str, given: BTreeMap<String, Setting>) -> Self {
-        Self { name: name.to_owned(), given, reads: Mutex::default() }
+    pub(crate) fn new(name: &str, given: BTreeMap<String, Setting>, is_stored: bool) -> Self {
+        Self { name: name.to_owned(), given, assumed: Assumed::new(is_stored), reads: Mutex::default() }
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -8,6 +8,7 @@
 //!   configuration of one point.
 //! - [`Section`] is an open table, `[model]` or `[data]`. Whoever knows its keys reads it: oomph's models and sources,
 //!   or a user's.
+//! - [`assumed`]: values in place of defaults, from a file that a key names.
 //! - [`ConfigError`] names the place, the value and what was expected, in one line; its
 //!   [`hint`](ConfigError::hint) says what to do.
 //!
@@ -32,6 +33,7 @@
 //! It knows files, keys and lines. It knows nothing of Burn, models or data. It does not look whether devices or paths
 //! exist, reads no environment variables and prints nothing.
 
+pub mod assumed;
 mod change;
 mod config;
 pub mod device_name;

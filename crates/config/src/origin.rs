@@ -29,6 +29,13 @@ pub enum Origin {
     },
     /// A line of the config that the config file extends.
     Parent(Box<Origin>),
+    /// A key of the file that describes a network, such as the `config.json` of `model.config`. Any other source overrides it.
+    Network {
+        /// The path of the file.
+        path: PathBuf,
+        /// The key in that file.
+        key: String,
+    },
     /// `--set key=value` on the command line.
     Set,
     /// A flag of its own on the command line, such as `--devices`.
@@ -48,6 +55,7 @@ pub enum Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layer {
     Default,
+    Network,
     Parent,
     Text,
     Set,
@@ -60,6 +68,7 @@ impl Origin {
     pub(crate) fn layer(&self) -> Layer {
         match self {
             Self::Default => Layer::Default,
+            Self::Network { .. } => Layer::Network,
             Self::Parent(_) => Layer::Parent,
             Self::File { .. } | Self::Embedded { .. } => Layer::Text,
             Self::Set => Layer::Set,
@@ -95,6 +104,7 @@ impl fmt::Display for Origin {
             Self::File { path, line } => write!(f, "{}:{line}", printable(path.display())),
             Self::Embedded { name, line } => write!(f, "{}:{line}", printable(name)),
             Self::Parent(origin) => origin.fmt(f),
+            Self::Network { path, key } => write!(f, "{}: {}", printable(path.display()), printable(key)),
             Self::Set | Self::Change => f.pad("--set"),
             Self::Space { key, parameter } if parameter.is_typed() => {
                 write!(f, "{parameter} {SPACE}.{}", printable(key))

@@ -47,8 +47,8 @@ pub(crate) enum Refused {
 
 impl Section {
     /// A section of these keys, which are given without the section's name.
-    pub(crate) fn new(name: &str, given: BTreeMap<String, Setting>) -> Self {
-        Self { ledger: Arc::new(Ledger::new(name, given)) }
+    pub(crate) fn new(name: &str, given: BTreeMap<String, Setting>, is_stored: bool) -> Self {
+        Self { ledger: Arc::new(Ledger::new(name, given, is_stored)) }
     }
 
     /// A section from its own lines, without the `[name]` before them: for tests and for use as a library.
@@ -58,7 +58,7 @@ impl Section {
             let setting = Setting { key: format!("{name}.{key}"), ..setting };
             (key, setting)
         };
-        Ok(Self::new(name, flat.settings.into_iter().map(full).collect()))
+        Ok(Self::new(name, flat.settings.into_iter().map(full).collect(), false))
     }
 
     /// The name, such as `model`.
@@ -245,7 +245,7 @@ impl Section {
         expected: &str,
         convert: impl FnOnce(&Value) -> Result<T, Refused>,
     ) -> Result<Option<T>, ConfigError> {
-        let Some(setting) = self.ledger.given(key) else {
+        let Some(setting) = self.ledger.given(key).or_else(|| self.ledger.assumed.get(key)) else {
             self.ledger.record(key, expected, None, Origin::Default);
             return Ok(None);
         };

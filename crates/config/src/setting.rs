@@ -53,7 +53,11 @@ impl Setting {
 
     fn head_with(&self, value: &str) -> String {
         match &self.origin {
-            Origin::File { .. } | Origin::Embedded { .. } | Origin::Parent(_) | Origin::Space { .. } => {
+            Origin::File { .. }
+            | Origin::Embedded { .. }
+            | Origin::Parent(_)
+            | Origin::Network { .. }
+            | Origin::Space { .. } => {
                 format!("{}: `{}` is {value}; ", self.origin, self.key)
             }
             Origin::Default => format!("`{}` is {value} by default; ", self.key),
@@ -147,8 +151,8 @@ impl Difference {
     pub fn is_of_mathematics(&self) -> bool {
         let section = self.key.split_once('.').map_or("", |(section, _)| section);
         match section {
-            // Weights start a new training, and no resumed one.
-            "model" => self.key != "model.weights",
+            // Weights start a new training, and no resumed one. What the other file says is in the other keys.
+            "model" => !["model.weights", "model.config"].contains(&self.key.as_str()),
             "data" => !OF_THE_MACHINE.contains(&self.key.as_str()),
             "optimizer" | "schedule" => true,
             _ => OF_MATHEMATICS.contains(&self.key.as_str()) || self.key.starts_with(OF_CLASSES),

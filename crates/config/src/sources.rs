@@ -66,13 +66,18 @@ impl Sources {
         self.file.as_ref().map_or_else(|| "config".to_owned(), ConfigFile::stem)
     }
 
+    /// Whether oomph wrote the file.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.file.as_ref().is_some_and(ConfigFile::is_stored)
+    }
+
     /// All layers as one. Retired keys are translated in a stored file and refused anywhere else.
     pub(crate) fn merged(&self) -> Result<Flat, ConfigError> {
         let mut merged = match &self.file {
             Some(file) => file.flat()?,
             None => Flat::default(),
         };
-        if self.file.as_ref().is_some_and(ConfigFile::is_stored) {
+        if self.is_stored() {
             retired::translate(&mut merged.settings);
         }
         for layer in self.sets.iter().chain(&self.flags) {

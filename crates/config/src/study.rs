@@ -114,7 +114,7 @@ impl Config {
             for (key, setting) in given.remove(section.name()).unwrap_or_default() {
                 setting.stack_on(&mut settings, &key);
             }
-            Section::new(section.name(), settings)
+            Section::new(section.name(), settings, section.ledger.assumed.is_stored)
         });
         let refused = |error| of_point(error, space);
         let mut config = Self::of_sections(self.name().to_owned(), sections).map_err(refused)?;
@@ -127,7 +127,7 @@ impl Config {
         let mut without = self.clone();
         without.tune = None;
         for section in without.sections.iter_mut().filter(|section| section.name() == TUNE) {
-            *section = Section::new(TUNE, BTreeMap::new());
+            *section = Section::new(TUNE, BTreeMap::new(), false);
         }
         without
     }

@@ -2,11 +2,13 @@ use std::{fmt, sync::Arc};
 
 use oomph_core::SampleSpec;
 
-use crate::{AnyTensor, Init, ModelError, Stages, lora::Lora, weights::TensorForm};
+use crate::{
+    AnyTensor, Init, ModelError, Stages,
+    lora::Lora,
+    weights::{Layout, Library},
+};
 
 type Build = dyn Fn(&SampleSpec, &Init) -> Result<Stages, ModelError> + Send + Sync;
-type Rename = dyn Fn(&str) -> String + Send + Sync;
-type Form = dyn Fn(&str, &[usize]) -> TensorForm + Send + Sync;
 
 /// A model with its settings, before its parameters exist.
 ///
@@ -16,10 +18,7 @@ type Form = dyn Fn(&str, &[usize]) -> TensorForm + Send + Sync;
 pub struct Architecture {
     name: String,
     build: Arc<Build>,
-    pytorch_name: Arc<Rename>,
-    pytorch_form: Arc<Form>,
-    pytorch_buffers: Vec<String>,
-    pytorch_twins: Vec<(String, String)>,
+    layouts: Vec<Layout>,
     frozen: Vec<String>,
     has_key_value_cache: bool,
     has_tokenwise_head: bool,
@@ -35,10 +34,7 @@ impl Architecture {
         Self {
             name: name.into(),
             build: Arc::new(build),
-            pytorch_name: Arc::new(str::to_owned),
-            pytorch_form: Arc::new(|_, _| TensorForm::Same),
-            pytorch_buffers: Vec::new(),
-            pytorch_twins: Vec::new(),
+            layouts: Vec::new(),
             frozen: Vec::new(),
             has_key_value_cache: false,
             has_tokenwise_head: false,
@@ -46,38 +42,17 @@ impl Architecture {
         }
     }
 
-    /// Sets the parameter names of PyTorch's network of that kind: weights are read and written under these names too.
-    /// Without it the names are those of the model tree.
+    /// Adds the parameter names of PyTorch's network of that kind: weights are read and written under these names too.
+    /// Without a layout the names are those of the model tree.
     #[must_use]
-    pub fn with_pytorch_names(
-        mut self,
-        pytorch_name: impl Fn(&str) -> String + Send + Sync + 'static,
-    ) -> Self {
-        self.pytorch_name = Arc::new(pytorch_name);
-        self
+    pub fn with_pytorch_names(self, pytorch_name: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.with_layout(Layout::of_names(pytorch_name))
     }
 
-    /// Sets how PyTorch's network of that kind stores a parameter of this name and shape. Without it shapes are equal.
+    /// Adds a layout of files. Weights are read in any of them, and written in the first.
     #[must_use]
-    pub fn with_pytorch_forms(
-        mut self,
-        form: impl Fn(&str, &[usize]) -> TensorForm + Send + Sync + 'static,
-    ) -> Self {
-        self.pytorch_form = Arc::new(form);
-        self
-    }
-
-    /// Declares that PyTorch's state dicts contain tensors whose names end so, and that they are no parameters.
-    #[must_use]
-    pub fn with_pytorch_buffers(mut self, endings: &[&str]) -> Self {
-        self.pytorch_buffers = endings.iter().map(|ending| (*ending).to_owned()).collect();
-        self
-    }
-
-    /// Declares that PyTorch's state dicts contain the parameter `name` a second time, as `twin`: two layers share it.
-    #[must_use]
-    pub fn with_pytorch_twin(mut self, name: impl Into<String>, twin: impl Into<String>) -> Self {
-        self.pytorch_twins.push((name.into(), twin.into()));
+    pub fn with_layout(mut self, layout: Layout) -> Self {
+        self.layouts.push(layout);
         self
     }
 
@@ -126,24 +101,20 @@ impl Architecture {
         self.lora.as_ref()
     }
 
-    /// The name of the parameter `name` in PyTorch's network of that kind.
+    /// The layouts of files, besides that of the model tree.
+    pub fn layouts(&self) -> &[Layout] {
+        &self.layouts
+    }
+
+    /// The layout of a library's files.
+    pub fn layout(&self, library: Library) -> Option<&Layout> {
+        self.layouts.iter().find(|layout| layout.library() == library)
+    }
+
+    /// The name of the parameter `name` in the first layout; where it is several tensors, that of the first.
     pub fn pytorch_name(&self, name: &str) -> String {
-        (self.pytorch_name)(name)
-    }
-
-    /// How PyTorch's network of that kind stores the parameter `name` of this shape.
-    pub fn pytorch_form(&self, name: &str, shape: &[usize]) -> TensorForm {
-        (self.pytorch_form)(name, shape)
-    }
-
-    /// Whether PyTorch's tensor `name` is no parameter of the model.
-    pub fn is_pytorch_buffer(&self, name: &str) -> bool {
-        self.pytorch_buffers.iter().any(|ending| name.ends_with(ending.as_str()))
-    }
-
-    /// The parameters that PyTorch's state dicts contain twice: our name, and PyTorch's second name.
-    pub fn pytorch_twins(&self) -> &[(String, String)] {
-        &self.pytorch_twins
+        let parts = self.layouts.first().map(|layout| layout.parts(name, &[]));
+        parts.and_then(|parts| parts.into_iter().next()).map_or_else(|| name.to_owned(), |part| part.name)
     }
 
     /// The model's name, as in `model.name`.

@@ -1,12 +1,15 @@
-//! `oomph export`: the weights of a checkpoint as a safetensors file, or its model as an ONNX file.
+//! `oomph export`: the weights of a checkpoint as a safetensors file, its model as an ONNX file, or a folder for Hugging Face.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use oomph_arguments::{CheckpointArguments, ConfigArguments, WeightsArguments};
+use oomph_arguments::{CheckpointArguments, ConfigArguments, ExportPath, WeightsArguments};
 use oomph_trainer::{
     Registry,
-    export::{Exported, WeightLayout, export, export_weights},
+    export::{
+        Exported, FOLDER_CONFIG, FOLDER_WEIGHTS, WeightLayout, export, export_folder, export_folder_weights,
+        export_weights,
+    },
     onnx::{ExportedOnnx, export_onnx, export_onnx_weights},
     open,
 };
@@ -24,6 +27,8 @@ use crate::{
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A file that ends in `.onnx` has the whole model in evaluation mode, for ONNX Runtime and others.
+A folder, as in `gpt/`, has the weights and a `config.json`: `from_pretrained` of Hugging Face's
+`transformers` loads a `gpt` as GPT-2 or Llama and a `vit` as ViT.
 Any other file has the weights as safetensors: in Python, `safetensors.torch.load_file` reads it,
 and `load_state_dict` accepts the result.
 
@@ -31,13 +36,14 @@ Examples:
   oomph export runs/resnet --to resnet.safetensors
   oomph export runs/resnet/best --to best.safetensors
   oomph export runs/resnet --to resnet.onnx
+  oomph export runs/gpt --to gpt/
   oomph export --config synthetic-resnet50 --weights resnet50.pth --to r50.safetensors")]
 pub(crate) struct ExportArguments {
     #[command(flatten)]
     checkpoint: CheckpointArguments,
-    /// The file to write: safetensors, or ONNX if it ends in `.onnx`
-    #[arg(long, value_name = "FILE", alias = "output", short_alias = 'o', value_parser = weights_file)]
-    to: PathBuf,
+    /// The file to write: safetensors, or ONNX if it ends in `.onnx`; or a folder for Hugging Face, as in `gpt/`
+    #[arg(long, value_name = "FILE", alias = "output", short_alias = 'o')]
+    to: ExportPath,
     /// The names and shapes of the tensors of a safetensors file [default: pytorch]
     #[arg(long, value_enum)]
     layout: Option<LayoutName>,
@@ -74,31 +80,11 @@ impl From<LayoutName> for WeightLayout {
     }
 }
 
-/// Endings of other formats. A file of one format under the name of another is of no use to anybody.
-const OTHER_FORMATS: [&str; 13] =
-    ["bin", "ckpt", "gguf", "h5", "keras", "npy", "npz", "pb", "pickle", "pkl", "pt", "pth", "tflite"];
-
-/// The ending of a file's name, in small letters.
-fn ending(path: &Path) -> String {
-    path.extension().unwrap_or_default().to_string_lossy().to_lowercase()
-}
-
-fn weights_file(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    let ending = ending(&path);
-    match OTHER_FORMATS.contains(&ending.as_str()) {
-        true => {
-            let name = path.with_extension("safetensors");
-            Err(format!("oomph writes safetensors and ONNX; did you mean `{}`?", name.display()))
-        }
-        false => Ok(path),
-    }
-}
-
 pub(crate) fn run(arguments: &ExportArguments, registry: &Registry) -> Result<Exit, CliError> {
-    arguments.overwrite.check([&arguments.to])?;
-    if arguments.is_onnx() && arguments.layout.is_some() {
-        return Err(CliError::LayoutOfOnnx { path: arguments.to.clone() });
+    arguments.overwrite.check(&arguments.targets())?;
+    let to = &arguments.to;
+    if arguments.layout.is_some() && (to.is_onnx() || to.is_folder()) {
+        return Err(CliError::LayoutOfOther { path: to.path().to_owned(), is_folder: to.is_folder() });
     }
     let written = if let Some(weights) = &arguments.weights.weights {
         let config = arguments.checkpoint.config_beside("--weights", weights, &arguments.config)?;
@@ -110,8 +96,13 @@ pub(crate) fn run(arguments: &ExportArguments, registry: &Registry) -> Result<Ex
 }
 
 impl ExportArguments {
-    fn is_onnx(&self) -> bool {
-        ending(&self.to) == "onnx"
+    /// What is written, as far as its folder is there.
+    fn targets(&self) -> Vec<PathBuf> {
+        let path = self.to.path();
+        match path.is_dir() {
+            true => [FOLDER_WEIGHTS, FOLDER_CONFIG].map(|name| path.join(name)).into(),
+            false => vec![path.to_owned()],
+        }
     }
 
     fn layout(&self) -> WeightLayout {
@@ -120,12 +111,15 @@ impl ExportArguments {
 
     fn of_weights(&self, config: &ConfigArguments, registry: &Registry) -> Result<Written, CliError> {
         let session = open(config.load(&[self.weights.flag()])?, registry)?;
-        let existing = self.overwrite.existing();
-        let (exported, notices) = if self.is_onnx() {
-            let (exported, notices) = export_onnx_weights(&session, &self.to, existing)?;
+        let (to, existing) = (self.to.path(), self.overwrite.existing());
+        let (exported, notices) = if self.to.is_onnx() {
+            let (exported, notices) = export_onnx_weights(&session, to, existing)?;
             (File::Onnx(exported), notices)
+        } else if self.to.is_folder() {
+            let (exported, notices) = export_folder_weights(&session, to, existing)?;
+            (File::Weights(exported), notices)
         } else {
-            let (exported, notices) = export_weights(&session, self.layout(), &self.to, existing)?;
+            let (exported, notices) = export_weights(&session, self.layout(), to, existing)?;
             (File::Weights(exported), notices)
         };
         notices.iter().for_each(|notice| Notices::default().warning(notice));
@@ -137,12 +131,14 @@ impl ExportArguments {
         let (config, found) = self.checkpoint.load(&self.config, &[])?;
         found.warnings().iter().for_each(|warning| Notices::default().warning(warning));
         let architecture = registry.read(&config)?.architecture;
-        let existing = self.overwrite.existing();
+        let (to, existing) = (self.to.path(), self.overwrite.existing());
         let checkpoint = found.checkpoint.raw(self.raw);
-        let exported = if self.is_onnx() {
-            File::Onnx(export_onnx(&architecture, &checkpoint, &self.to, existing)?)
+        let exported = if self.to.is_onnx() {
+            File::Onnx(export_onnx(&architecture, &checkpoint, to, existing)?)
+        } else if self.to.is_folder() {
+            File::Weights(export_folder(&config, &architecture, &checkpoint, to, existing)?)
         } else {
-            File::Weights(export(&architecture, &checkpoint, self.layout(), &self.to, existing)?)
+            File::Weights(export(&architecture, &checkpoint, self.layout(), to, existing)?)
         };
         let (step, source) = (Some(checkpoint.progress().step), checkpoint.path().to_owned());
         Ok(Written { exported, source, step, averaged: checkpoint.has_average() })
@@ -180,12 +176,15 @@ impl Written {
             File::Weights(Exported { path, elements, bytes, .. })
             | File::Onnx(ExportedOnnx { path, elements, bytes, .. }) => (path, elements, bytes),
         };
-        let (layout, tensors, opset) = match exported {
-            File::Weights(Exported { layout, tensors, .. }) => (Some(*layout), Some(*tensors), None),
-            File::Onnx(ExportedOnnx { opset, .. }) => (None, None, Some(*opset)),
+        let (layout, class, tensors, opset) = match exported {
+            File::Weights(Exported { layout, class, tensors, .. }) => {
+                (Some(*layout), *class, Some(*tensors), None)
+            }
+            File::Onnx(ExportedOnnx { opset, .. }) => (None, None, None, Some(*opset)),
         };
         let layout = layout.map(|layout| match layout {
             WeightLayout::Pytorch => "PyTorch".to_owned(),
+            WeightLayout::HuggingFace => "Hugging Face".to_owned(),
             WeightLayout::Oomph => "oomph".to_owned(),
         });
         pairs([
@@ -194,6 +193,7 @@ impl Written {
             ("weights", averaged.then(|| AVERAGED.to_owned())),
             ("written", Some(path.display().to_string())),
             ("layout", layout),
+            ("class", class.map(str::to_owned)),
             ("operators", opset.map(|opset| format!("ONNX opset {opset}"))),
             ("tensors", tensors.map(grouped)),
             ("values", Some(grouped(*elements))),

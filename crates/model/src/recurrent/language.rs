@@ -10,6 +10,7 @@ use super::{Recurrent, RecurrentLayer, pytorch_name, recurrent};
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
     layers::{Before, Dropout, Embedding, Gru, Lstm, project, tokens},
+    weights::Layout,
 };
 
 /// Reads a language model from `[model]`: an embedding of size `embedding` (by default `hidden`), `layers` LSTM layers
@@ -44,11 +45,11 @@ fn language_model<L: RecurrentLayer>(settings: &Section) -> Result<Architecture,
     }
     let architecture =
         Architecture::new(name::<L>(), move |spec, init| build::<L>(recurrent, size, tied, spec, init));
-    let architecture = architecture.with_tokenwise_head().with_pytorch_names(torch_name::<L>);
-    Ok(match tied {
-        true => architecture.with_pytorch_twin(SHARED, "decoder.weight"),
-        false => architecture,
-    })
+    let layout = Layout::of_names(torch_name::<L>);
+    Ok(architecture.with_tokenwise_head().with_layout(match tied {
+        true => layout.with_twin(SHARED, "decoder.weight", true),
+        false => layout,
+    }))
 }
 
 fn name<L: RecurrentLayer>() -> String {

@@ -4,25 +4,28 @@ use burn::{
 };
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
+use oomph_kernels::feed_forward::Activation;
 
 use super::{
     block::BlockStage,
+    layouts,
     settings::{DECODERS, Transformer},
 };
 use crate::{
     AnyTensor, Architecture, Init, KeyValueCache, ModelError, Named, Pass, Stage, Stages,
     layers::{Before, Dropout, Embedding, RowNorm, positioned, project, tokens},
-    weights::TensorForm,
 };
 
 /// Reads a decoder language model from `[model]`, as GPT-2 (Radford et al. 2019) and Llama (Touvron et al. 2023,
-/// <https://arxiv.org/abs/2302.13971>): `preset` gives the defaults of all other settings.
+/// <https://arxiv.org/abs/2302.13971>): `preset` gives the defaults of all other settings, or `config` names the `config.json` of
+/// Hugging Face that does.
 ///
 /// Stages are `embedding`, `block.0` and so on, and `head`.
 ///
 /// # Errors
 /// A setting has a wrong type or is out of range, or does not go with another.
 pub fn gpt(settings: &Section) -> Result<Architecture, ConfigError> {
+    oomph_hub::assume(settings, "gpt")?;
     let transformer = Transformer::read(settings, &DECODERS)?;
     let decoder = Decoder {
         transformer,
@@ -33,12 +36,12 @@ pub fn gpt(settings: &Section) -> Result<Architecture, ConfigError> {
         tied: settings.boolean("tied", !transformer.is_llama)?,
     };
     let architecture = Architecture::new("gpt", move |spec, init| build(decoder, spec, init));
-    // Causal masks are stored with GPT-2.
-    let architecture = architecture
-        .with_key_value_cache()
-        .with_tokenwise_head()
-        .with_pytorch_buffers(&[".attn.bias", ".attn.masked_bias"]);
-    Ok(architecture.with_pytorch_names(torch_name).with_pytorch_forms(torch_form))
+    // Files are written in the first of them.
+    let (gpt2, llama) = (layouts::gpt2(decoder.tied), layouts::llama(&transformer, decoder.tied));
+    let [first, second] =
+        if transformer.activation == Activation::SwiGlu { [llama, gpt2] } else { [gpt2, llama] };
+    let architecture = architecture.with_key_value_cache().with_tokenwise_head();
+    Ok(architecture.with_layout(first).with_layout(second))
 }
 
 /// The settings of a decoder.
@@ -51,45 +54,8 @@ struct Decoder {
     tied: bool,
 }
 
-/// The parameter that a tied head shares.
-const SHARED: &str = "embedding.tokens.weight";
-
 /// The name under which a tied head borrows the embedding.
 const TIED: &str = "tokens.weight";
-
-/// Hugging Face's GPT-2 multiplies by matrices with a row for each input.
-fn torch_form(name: &str, _shape: &[usize]) -> TensorForm {
-    let is_matrix = name.starts_with("block.") && name.ends_with(".weight") && !name.contains("_norm.");
-    if is_matrix { TensorForm::Transposed } else { TensorForm::Same }
-}
-
-/// The name in Hugging Face's GPT-2, behind the `transformer.` of its language model.
-fn torch_name(name: &str) -> String {
-    let of_block = |rest: &str| {
-        let (index, leaf) = rest.split_once('.')?;
-        let (layer, leaf) = leaf.split_once('.')?;
-        let layer = match layer {
-            "attention_norm" => "ln_1",
-            "qkv" => "attn.c_attn",
-            "attention_output" => "attn.c_proj",
-            "feed_norm" => "ln_2",
-            "up" => "mlp.c_fc",
-            "down" => "mlp.c_proj",
-            _ => return None,
-        };
-        Some(format!("h.{index}.{layer}.{leaf}"))
-    };
-    match name {
-        SHARED => "wte.weight".into(),
-        "embedding.positions" => "wpe.weight".into(),
-        "head.weight" => "lm_head.weight".into(),
-        _ => match (name.strip_prefix("block.").and_then(of_block), name.strip_prefix("head.norm.")) {
-            (Some(name), _) => name,
-            (None, Some(leaf)) => format!("ln_f.{leaf}"),
-            (None, None) => name.to_owned(),
-        },
-    }
-}
 
 fn build(decoder: Decoder, spec: &SampleSpec, init: &Init) -> Result<Stages, ModelError> {
     let Decoder { transformer: settings, context, tied } = decoder;

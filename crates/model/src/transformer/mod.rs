@@ -2,6 +2,7 @@
 
 mod block;
 mod language;
+mod layouts;
 mod settings;
 mod vision;
 

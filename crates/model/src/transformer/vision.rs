@@ -7,76 +7,29 @@ use oomph_core::{InputSpec, SampleSpec};
 
 use super::{
     block::BlockStage,
+    layouts,
     settings::{Transformer, VISION},
 };
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages,
     layers::{Before, Dropout, Linear, RowNorm, positioned},
-    weights::TensorForm,
 };
 
 /// Reads a vision transformer from `[model]` (Dosovitskiy et al. 2021, <https://arxiv.org/abs/2010.11929>): `preset` gives the defaults
-/// of other settings, and `patch` is the side of a patch in pixels.
+/// of other settings, or `config` names the `config.json` of Hugging Face that does, and `patch` is the side of a patch in pixels.
 ///
 /// Stages are `embedding`, `block.0` and so on, and `head`. A token beside the patches holds the image's class, as in the paper.
 ///
 /// # Errors
 /// A setting has a wrong type or is out of range, or does not go with another.
 pub fn vit(settings: &Section) -> Result<Architecture, ConfigError> {
+    oomph_hub::assume(settings, "vit")?;
     let transformer = Transformer::read(settings, &VISION)?;
     let patch = settings.integer("patch", 16, 1..=1024)?;
     let architecture = Architecture::new("vit", move |spec, init| build(&transformer, patch, spec, init));
     Ok(architecture
-        .with_pytorch_names(torch_name)
-        .with_pytorch_forms(move |name, shape| torch_form(name, shape, patch)))
-}
-
-/// The name in torchvision's `VisionTransformer`.
-fn torch_name(name: &str) -> String {
-    let of_block = |rest: &str| {
-        let (index, leaf) = rest.split_once('.')?;
-        let (layer, leaf) = leaf.split_once('.')?;
-        let name = match (layer, leaf) {
-            ("attention_norm", leaf) => format!("ln_1.{leaf}"),
-            ("qkv", leaf) => format!("self_attention.in_proj_{leaf}"),
-            ("attention_output", leaf) => format!("self_attention.out_proj.{leaf}"),
-            ("feed_norm", leaf) => format!("ln_2.{leaf}"),
-            ("up", leaf) => format!("mlp.0.{leaf}"),
-            ("down", leaf) => format!("mlp.3.{leaf}"),
-            _ => return None,
-        };
-        Some(format!("encoder.layers.encoder_layer_{index}.{name}"))
-    };
-    match name {
-        "embedding.class" => "class_token".into(),
-        "embedding.positions" => "encoder.pos_embedding".into(),
-        _ => {
-            let renamed = [
-                ("embedding.patches.", "conv_proj."),
-                ("head.norm.", "encoder.ln."),
-                ("head.fc.", "heads.head."),
-            ];
-            let renamed = renamed
-                .into_iter()
-                .find_map(|(own, of_torch)| name.strip_prefix(own).map(|leaf| format!("{of_torch}{leaf}")));
-            renamed
-                .or_else(|| name.strip_prefix("block.").and_then(of_block))
-                .unwrap_or_else(|| name.to_owned())
-        }
-    }
-}
-
-/// torchvision has a convolution for the patches, and a dimension for the batch.
-fn torch_form(name: &str, shape: &[usize], patch: usize) -> TensorForm {
-    match (name, shape) {
-        ("embedding.class" | "embedding.positions", [tokens, features]) => {
-            TensorForm::Shaped(vec![1, *tokens, *features])
-        }
-        ("embedding.patches.weight", [features, pixels]) => {
-            TensorForm::Shaped(vec![*features, pixels / (patch * patch), patch, patch])
-        }
-        _ => TensorForm::Same,
-    }
+        .with_layout(layouts::torchvision(patch))
+        .with_layout(layouts::hugging_face_vit(&transformer, patch)))
 }
 
 fn build(settings: &Transformer, patch: usize, spec: &SampleSpec, init: &Init) -> Result<Stages, ModelError> {

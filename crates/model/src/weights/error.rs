@@ -13,6 +13,22 @@ pub enum WeightsError {
         /// The system's error.
         source: io::Error,
     },
+    /// A folder has no file of weights.
+    #[error("there are no weights in the folder `{}`: expected `model.safetensors`", folder.display())]
+    NoFile {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// Some of the files with the weights of a folder are missing.
+    #[error("the weights in the folder `{}` are in {count} files, and {found} are there", folder.display())]
+    Incomplete {
+        /// The folder.
+        folder: PathBuf,
+        /// Files that are there.
+        found: usize,
+        /// All of them, by their names.
+        count: usize,
+    },
     /// The file holds no weights, or is damaged.
     #[error("the weights `{}` cannot be read: {problem}", path.display())]
     Format {
@@ -84,6 +100,8 @@ impl WeightsError {
                 Some("`model.weights` is a path from where the command is run; nothing is downloaded".into())
             }
             Self::Io { .. } | Self::NotFinite { .. } => None,
+            Self::NoFile { .. } => Some("name the file itself".into()),
+            Self::Incomplete { .. } => Some("copy or download the folder again: it is not whole".into()),
             Self::Format { problem, .. } => problem.hint().map(str::to_owned),
             Self::Mismatch { model, .. } if model.starts_with("lstm") || model.starts_with("gru") => Some(
                 "`model.name`, `model.hidden`, `model.layers`, `model.embedding` and `model.tied` must be those of the \

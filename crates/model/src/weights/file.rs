@@ -39,6 +39,13 @@ use super::{
 /// ```
 pub struct WeightFile {
     path: PathBuf,
+    /// One, but for a folder whose weights are in several.
+    files: Vec<OpenFile>,
+}
+
+/// A file whose list of tensors is read.
+struct OpenFile {
+    path: PathBuf,
     bytes: Box<dyn ReadAt + Send + Sync>,
     contents: Contents,
 }
@@ -65,28 +72,29 @@ pub struct StoredTensor<'a> {
 }
 
 impl WeightFile {
-    /// Opens a file and reads its list of tensors, without their values.
+    /// Opens a file, or those of a folder of Hugging Face, and reads the list of tensors, without their values.
     ///
     /// # Errors
-    /// The file is missing, or holds no weights.
+    /// A file is missing, or holds no weights.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
-        let refused = |source| WeightsError::Io { path: path.to_owned(), source };
-        let bytes = open_file(path).and_then(FileBytes::new).map_err(refused)?;
-        let contents = index(&bytes).map_err(|problem| match problem {
-            FormatError::Io(source) => refused(source),
-            problem => WeightsError::Format { path: path.to_owned(), problem },
-        })?;
-        Ok(Self { path: path.to_owned(), bytes: Box::new(bytes), contents })
+        let paths = if path.is_dir() { files_of(path)? } else { vec![path.to_owned()] };
+        let files = paths.into_iter().map(OpenFile::open).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { path: path.to_owned(), files })
     }
 
-    /// Its path.
+    /// The path of the file or folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its tensors, in the order of names.
+    /// The paths of its files: one, but for a folder whose weights are in several.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|file| file.path.as_path())
+    }
+
+    /// The tensors of each file, in the order of names.
     pub fn tensors(&self) -> impl Iterator<Item = StoredTensor<'_>> {
-        self.contents.tensors.iter().map(|(name, stored)| StoredTensor {
+        self.files.iter().flat_map(|file| &file.contents.tensors).map(|(name, stored)| StoredTensor {
             name,
             shape: &stored.shape,
             kind: stored.element.name(),
@@ -105,7 +113,7 @@ impl WeightFile {
                 problem: FormatError::Note { key, source },
             })
         };
-        self.contents.notes.get(key).map(read).transpose()
+        self.files.iter().find_map(|file| file.contents.notes.get(key)).map(read).transpose()
     }
 
     /// All elements of a float tensor in row-major order, in 32 bits; `None` if the file has no such tensor.
@@ -113,11 +121,13 @@ impl WeightFile {
     /// # Errors
     /// The file cannot be read, or was truncated after it was opened.
     pub fn read(&self, name: &str) -> Result<Option<Vec<f32>>, WeightsError> {
-        let Some(stored) = self.contents.tensors.get(name).filter(|stored| stored.element.is_float()) else {
-            return Ok(None);
-        };
-        let read = stored.read(&*self.bytes);
-        read.map(Some).map_err(|source| WeightsError::Io { path: self.path.clone(), source })
+        for OpenFile { path, bytes, contents } in &self.files {
+            if let Some(stored) = contents.tensors.get(name).filter(|stored| stored.element.is_float()) {
+                let read = stored.read(&**bytes);
+                return read.map(Some).map_err(|source| WeightsError::Io { path: path.clone(), source });
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -125,9 +135,52 @@ impl fmt::Debug for WeightFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WeightFile")
             .field("path", &self.path)
-            .field("tensors", &self.contents.tensors.len())
+            .field("tensors", &self.tensors().count())
             .finish()
     }
+}
+
+impl OpenFile {
+    fn open(path: PathBuf) -> Result<Self, WeightsError> {
+        let refused = |source| WeightsError::Io { path: path.clone(), source };
+        let bytes = open_file(&path).and_then(FileBytes::new).map_err(refused)?;
+        let contents = index(&bytes).map_err(|problem| match problem {
+            FormatError::Io(source) => refused(source),
+            problem => WeightsError::Format { path: path.clone(), problem },
+        })?;
+        Ok(Self { path, bytes: Box::new(bytes), contents })
+    }
+}
+
+/// The files of weights in a folder, as Hugging Face names them: one, or `model-00001-of-00003.safetensors` and so on.
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>, WeightsError> {
+    /// The second is of earlier versions of `transformers`.
+    const NAMES: [(&str, &str); 2] = [("model", ".safetensors"), ("pytorch_model", ".bin")];
+    let mut wholes = NAMES.iter().map(|(stem, ending)| folder.join(format!("{stem}{ending}")));
+    if let Some(whole) = wholes.find(|path| path.exists()) {
+        return Ok(vec![whole]);
+    }
+    let refused = |source| WeightsError::Io { path: folder.to_owned(), source };
+    let entries = folder.read_dir().map_err(refused)?;
+    let mut names: Vec<_> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    names.sort();
+    for (stem, ending) in NAMES {
+        // The number of files that the name of each has.
+        let counts = names.iter().filter_map(|name| {
+            let (number, count) =
+                name.strip_prefix(stem)?.strip_prefix('-')?.strip_suffix(ending)?.split_once("-of-")?;
+            number.parse::<usize>().ok()?;
+            Some((folder.join(name), count.parse::<usize>().ok()?))
+        });
+        let (paths, counts): (Vec<_>, Vec<_>) = counts.unzip();
+        if let Some(&count) = counts.first() {
+            let is_whole = paths.len() == count && counts.iter().all(|other| *other == count);
+            let incomplete =
+                || WeightsError::Incomplete { folder: folder.to_owned(), found: paths.len(), count };
+            return if is_whole { Ok(paths) } else { Err(incomplete()) };
+        }
+    }
+    Err(WeightsError::NoFile { folder: folder.to_owned() })
 }
 
 /// Reads all tensors from the bytes of a weight file, as [`WeightFile`] does, and returns the number of elements. For

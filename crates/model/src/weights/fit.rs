@@ -1,9 +1,12 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+
+use oomph_core::is_within;
 
 use super::{
     error::{Mismatch, WeightsError},
-    file::{StoredTensor, WeightFile},
-    form::TensorForm,
+    file::WeightFile,
+    layout::TensorPart,
+    naming::{InFile, Naming},
     shown::{names, shown},
 };
 use crate::{Architecture, Named, Stages, lora::is_adapter};
@@ -36,10 +39,8 @@ pub fn wanted(model: &Stages) -> Vec<Wanted> {
 /// The assignment of the tensors of a file to the parameters of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fit {
-    /// The name in the file of every parameter that the file has.
-    pub(super) sources: Named<String>,
-    /// How the file stores those that it stores in another form.
-    pub(super) forms: Named<TensorForm>,
+    /// The tensors in the file of every parameter that the file has: its rows, one behind the other.
+    pub(super) sources: Named<Vec<TensorPart>>,
     /// Pairs of names in the file that are one parameter of the model.
     pub(super) twins: Vec<(String, String)>,
     /// Parameters of the head that keep their initial values, since the file's are for other classes or missing.
@@ -63,7 +64,7 @@ impl Fit {
 
 /// Assigns the tensors of `file` to the parameters `wanted` of a model of `architecture`.
 ///
-/// The file names its tensors as the model tree does, or as PyTorch does (see [`Architecture::pytorch_name`]). A prefix
+/// The file names its tensors as the model tree does, or as one of the architecture's [layouts](super::Layout). A prefix
 /// that all names share, such as `module.`, is ignored. Counters of batches (`num_batches_tracked`) are ignored. If the file's head has another number of
 /// outputs or is missing, the head keeps its initial values.
 ///
@@ -73,7 +74,7 @@ pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) ->
     let tensors: InFile<'_> = file
         .tensors()
         .filter(|tensor| tensor.name.rsplit('.').next() != Some("num_batches_tracked"))
-        .filter(|tensor| !architecture.is_pytorch_buffer(tensor.name))
+        .filter(|tensor| !architecture.layouts().iter().any(|layout| layout.ignores(tensor.name)))
         .map(|tensor| (tensor.name, tensor))
         .collect();
     let refused = |mismatch| WeightsError::Mismatch {
@@ -88,24 +89,18 @@ pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) ->
     };
     let mut compared = Compared::default();
     for wanted in wanted {
-        // Every wanted parameter has a name there.
-        let name = naming.names.get(&wanted.name).unwrap_or(&wanted.name);
-        let form = match naming.is_pytorch {
-            true => architecture.pytorch_form(&wanted.name, &wanted.shape),
-            false => TensorForm::Same,
-        };
-        compared.add(wanted, name, form, &tensors);
+        compared.add(wanted, naming.parts(&wanted.name), &tensors);
     }
     let mut fit = compared.settled(wanted);
-    fit.twins = naming.twins(architecture, &tensors);
+    fit.twins = naming.twins(&tensors);
     let twins = fit.twins.iter().map(|(_, twin)| twin.as_str());
-    let known: BTreeSet<&str> = naming.names.values().map(String::as_str).chain(twins).collect();
-    let (unexpected, aside) = compared.unexpected(&tensors, &known, naming.prefix.len());
+    let known: BTreeSet<&str> = naming.names().chain(twins).collect();
+    let (unexpected, aside) = compared.unexpected(&tensors, &known, &naming);
     compared.mismatch.unexpected = unexpected;
     if !compared.mismatch.is_none() {
         return Err(refused(compared.mismatch));
     }
-    (fit.sources, fit.forms) = (compared.sources, compared.forms);
+    fit.sources = compared.sources;
     let path = shown(&file.path().display().to_string());
     fit.notices.extend(compared.head.notice(&path));
     fit.notices.extend(
@@ -114,72 +109,10 @@ pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) ->
     Ok(fit)
 }
 
-/// The tensors of a file by name.
-type InFile<'a> = BTreeMap<&'a str, StoredTensor<'a>>;
-
-/// The file's names for the model's parameters.
-struct Naming {
-    /// The file's name of each parameter.
-    names: Named<String>,
-    /// A prefix that all names of the file have and the model's names lack.
-    prefix: String,
-    /// Whether they are PyTorch's.
-    is_pytorch: bool,
-}
-
-impl Naming {
-    /// The layout and prefix that match most of the wanted parameters; `None` if none match.
-    fn find(tensors: &InFile<'_>, architecture: &Architecture, wanted: &[Wanted]) -> Option<Self> {
-        let layout = |name_of: &dyn Fn(&str) -> String| {
-            wanted.iter().map(|wanted| (wanted.name.clone(), name_of(&wanted.name))).collect()
-        };
-        let layouts: [Named<String>; 2] =
-            [layout(&|name| architecture.pytorch_name(name)), layout(&str::to_owned)];
-        let mut prefix = String::new();
-        loop {
-            let found = |layout: &Named<String>| {
-                layout
-                    .values()
-                    .filter(|name| tensors.contains_key(format!("{prefix}{name}").as_str()))
-                    .count()
-            };
-            // Where both match as many, the names are the same.
-            let best = layouts.iter().enumerate().rev().max_by_key(|(_, layout)| found(layout));
-            if let Some((index, layout)) = best.filter(|(_, layout)| found(layout) > 0) {
-                let names =
-                    layout.iter().map(|(own, name)| (own.clone(), format!("{prefix}{name}"))).collect();
-                return Some(Self { names, prefix, is_pytorch: index == 0 });
-            }
-            prefix = longer_prefix(tensors, &prefix)?;
-        }
-    }
-
-    /// Pairs of tensors in the file that are one parameter of the model.
-    fn twins(&self, architecture: &Architecture, tensors: &InFile<'_>) -> Vec<(String, String)> {
-        let pair = |(own, twin): &(String, String)| {
-            let first = self.names.get(own).filter(|first| **first != *own)?;
-            let twin = format!("{}{twin}", self.prefix);
-            tensors.contains_key(twin.as_str()).then(|| (first.clone(), twin))
-        };
-        architecture.pytorch_twins().iter().filter_map(pair).collect()
-    }
-}
-
-/// The prefix with one more name part, if all names share that part.
-fn longer_prefix(tensors: &InFile<'_>, prefix: &str) -> Option<String> {
-    let first = tensors.keys().next()?;
-    let (part, _) = first.get(prefix.len()..)?.split_once('.')?;
-    let longer = format!("{prefix}{part}.");
-    // The names are in order, so all have the prefix that the first and the last one have.
-    let last = tensors.keys().next_back()?;
-    (first.starts_with(&longer) && last.starts_with(&longer)).then_some(longer)
-}
-
 /// The comparison of the model's parameters with the file's tensors.
 #[derive(Default)]
 struct Compared {
-    sources: Named<String>,
-    forms: Named<TensorForm>,
+    sources: Named<Vec<TensorPart>>,
     mismatch: Mismatch,
     head: Head,
 }
@@ -187,49 +120,63 @@ struct Compared {
 /// The head's parameters. Those that do not fit may be for other classes.
 #[derive(Default)]
 struct Head {
-    /// Parameters that the file lacks.
-    missing: Vec<String>,
+    /// Parameters that the file lacks: their names, and those of the file.
+    missing: Vec<(String, String)>,
     /// Parameters with another number of outputs: the name, the file's outputs, the model's outputs.
     resized: Vec<(String, String, [usize; 2])>,
     /// Parameters that fit.
-    fitting: usize,
+    fitting: Vec<String>,
+    /// Whether a parameter fits that comes after a missing one.
+    is_torn: bool,
     /// Whether the head keeps its initial values.
     is_fresh: bool,
 }
 
 impl Compared {
-    fn add(&mut self, wanted: &Wanted, name: &str, form: TensorForm, tensors: &InFile<'_>) {
-        let Some(found) = tensors.get(name) else {
-            let missing = if wanted.is_of_head { &mut self.head.missing } else { &mut self.mismatch.missing };
-            missing.push(name.to_owned());
-            return;
-        };
-        if !found.is_float {
-            let different = format!("`{}` is of {} and not of floats", shown(name), found.kind);
-            self.mismatch.different.push(different);
-            return;
-        }
-        let shape = form.shape(&wanted.shape);
-        if found.shape == shape {
-            self.head.fitting += usize::from(wanted.is_of_head);
-            self.sources.insert(wanted.name.clone(), name.to_owned());
-            if form != TensorForm::Same {
-                self.forms.insert(wanted.name.clone(), form);
+    fn add(&mut self, wanted: &Wanted, parts: &[TensorPart], tensors: &InFile<'_>) {
+        let absent: Vec<_> = parts.iter().filter(|part| !tensors.contains_key(part.name.as_str())).collect();
+        for TensorPart { name, .. } in &absent {
+            match wanted.is_of_head {
+                true => self.head.missing.push((wanted.name.clone(), name.clone())),
+                false => self.mismatch.missing.push(name.clone()),
             }
-            return;
+        }
+        // Each part is looked at, so that all that differ are in one message.
+        let fitting = parts.iter().filter(|part| self.fits(wanted, part, tensors)).count();
+        if fitting == parts.len() {
+            self.sources.insert(wanted.name.clone(), parts.to_vec());
+            if wanted.is_of_head {
+                self.head.is_torn |= !self.head.missing.is_empty();
+                self.head.fitting.push(wanted.name.clone());
+            }
+        }
+    }
+
+    /// Whether a tensor is in the file, as the model needs it.
+    fn fits(&mut self, wanted: &Wanted, part: &TensorPart, tensors: &InFile<'_>) -> bool {
+        let Some(found) = tensors.get(part.name.as_str()) else { return false };
+        if !found.is_float {
+            let different = format!("`{}` is of {} and not of floats", shown(&part.name), found.kind);
+            self.mismatch.different.push(different);
+            return false;
+        }
+        let shape = part.form.shape(&part.shape);
+        if found.shape == shape {
+            return true;
         }
         match (found.shape.split_first(), shape.split_first()) {
             (Some((there, rest)), Some((here, other))) if wanted.is_of_head && rest == other => {
-                self.head.resized.push((wanted.name.clone(), name.to_owned(), [*there, *here]));
+                self.head.resized.push((wanted.name.clone(), part.name.clone(), [*there, *here]));
             }
-            _ => self.mismatch.different.push(different(name, found.shape, &shape)),
+            _ => self.mismatch.different.push(different(&part.name, found.shape, &shape)),
         }
+        false
     }
 
     /// Decides whether a head that does not fit keeps its initial values or is an error.
     fn settled(&mut self, wanted: &[Wanted]) -> Fit {
         let head = &mut self.head;
-        let is_gone = head.fitting == 0 && head.resized.is_empty() && !head.missing.is_empty();
+        let is_gone = head.resized.is_empty() && head.lacks_last_layers();
         let is_resized = head.missing.is_empty()
             && head
                 .resized
@@ -238,12 +185,11 @@ impl Compared {
         head.is_fresh = is_gone || is_resized;
         let mut fit = Fit::default();
         if is_gone {
-            fit.fresh =
-                wanted.iter().filter(|wanted| wanted.is_of_head).map(|wanted| wanted.name.clone()).collect();
+            fit.fresh = head.missing.iter().map(|(own, _)| own.clone()).collect();
         } else if is_resized {
             fit.fresh = head.resized.iter().map(|(own, ..)| own.clone()).collect();
         } else {
-            self.mismatch.missing.append(&mut head.missing);
+            self.mismatch.missing.extend(head.missing.drain(..).map(|(_, name)| name));
             let shape =
                 |name: &str| wanted.iter().find(|wanted| wanted.name == name).map(|wanted| &wanted.shape);
             for (own, name, [there, _]) in head.resized.drain(..) {
@@ -261,13 +207,12 @@ impl Compared {
         &self,
         tensors: &InFile<'_>,
         known: &BTreeSet<&str>,
-        prefix: usize,
+        naming: &Naming<'_>,
     ) -> (Vec<String>, Vec<String>) {
-        let part = |name: &str| name.get(prefix..).and_then(|rest| rest.split('.').next()).map(str::to_owned);
-        let parts: BTreeSet<Option<String>> = known.iter().map(|name| part(name)).collect();
+        let parts: BTreeSet<Option<&str>> = known.iter().map(|name| naming.module(name)).collect();
         let unknown = tensors.keys().filter(|name| !known.contains(*name)).map(|name| (*name).to_owned());
         let is_whole = self.mismatch.is_none() && (!self.head.is_fresh || self.head.missing.is_empty());
-        unknown.partition(|name| !is_whole || parts.contains(&part(name)))
+        unknown.partition(|name| !is_whole || parts.contains(&naming.module(name)))
     }
 }
 
@@ -276,12 +221,22 @@ fn different(name: &str, found: &[usize], wanted: &[usize]) -> String {
 }
 
 impl Head {
+    /// Whether parameters are missing, and they are all of the last layers: those for the classes.
+    fn lacks_last_layers(&self) -> bool {
+        let has_rest = |(own, _): &(String, String)| {
+            let layer = own.rsplit_once('.').map_or("", |(layer, _)| layer);
+            self.fitting.iter().any(|fitting| is_within(fitting, layer))
+        };
+        !self.missing.is_empty() && !self.is_torn && !self.missing.iter().any(has_rest)
+    }
+
     fn notice(&self, path: &str) -> Option<String> {
         if !self.is_fresh {
             return None;
         }
         let Some((_, _, [there, here])) = self.resized.first() else {
-            let missing = names(&self.missing);
+            let missing: Vec<&str> = self.missing.iter().map(|(_, name)| name.as_str()).collect();
+            let missing = names(&missing);
             return Some(format!("the weights `{path}` have no head ({missing}): it starts new"));
         };
         let resized: Vec<&str> = self.resized.iter().map(|(_, name, _)| name.as_str()).collect();

@@ -1,7 +1,7 @@
 use burn::tensor::Device;
 use oomph_core::{Account, charge};
 
-use super::{error::WeightsError, file::WeightFile, fit::Fit, shown::shown};
+use super::{error::WeightsError, file::WeightFile, fit::Fit, layout::TensorPart, shown::shown};
 use crate::{AnyTensor, Stages};
 
 /// Loads the tensors of `file` that [fit](super::fit()) into `model`, whose parameters stay on `device`. Tensors are read one
@@ -18,10 +18,9 @@ pub fn load(model: &mut Stages, file: &WeightFile, fit: &Fit, device: &Device) -
     }
     let mut failed = None;
     model.map(&mut |info, tensor| {
-        let Some(name) = fit.sources.get(info.name).filter(|_| failed.is_none()) else { return tensor };
+        let Some(parts) = fit.sources.get(info.name).filter(|_| failed.is_none()) else { return tensor };
         let (trainable, shape) = (info.trainable, tensor.dims());
-        let form = fit.forms.get(info.name).cloned().unwrap_or_default();
-        match charge(Account::Host, || Ok(form.to_own(values(file, name)?, &shape))) {
+        match charge(Account::Host, || joined(file, parts)) {
             // A copy is charged to the device's account.
             Ok(values) => AnyTensor::floats(values.clone(), &shape, device).tracked_like(&tensor, trainable),
             Err(error) => {
@@ -31,6 +30,19 @@ pub fn load(model: &mut Stages, file: &WeightFile, fit: &Fit, device: &Device) -
         }
     });
     failed.map_or(Ok(()), Err)
+}
+
+/// The values of a parameter: those of its parts, one behind the other.
+fn joined(file: &WeightFile, parts: &[TensorPart]) -> Result<Vec<f32>, WeightsError> {
+    let own = |TensorPart { name, shape, form }: &TensorPart| Ok(form.to_own(values(file, name)?, shape));
+    if let [whole] = parts {
+        return own(whole);
+    }
+    let mut joined = Vec::with_capacity(parts.iter().map(TensorPart::elements).sum());
+    for part in parts {
+        joined.append(&mut own(part)?);
+    }
+    Ok(joined)
 }
 
 fn values(file: &WeightFile, name: &str) -> Result<Vec<f32>, WeightsError> {

@@ -1,7 +1,8 @@
-//! Weights from files of PyTorch and torchvision and from our own checkpoints.
+//! Weights from files of PyTorch, torchvision and Hugging Face, and from our own checkpoints.
 //!
 //! - [`WeightFile`]: the tensors of a file, safetensors or `.pth`; nothing in it is run.
 //! - [`fit()`]: assigns the tensors of a file to the parameters of a model, or lists all that do not fit.
+//! - [`Layout`]: the names and forms that files have for the parameters of a model.
 //! - [`load`]: copies the values into the model.
 
 mod element;
@@ -10,7 +11,9 @@ mod file;
 mod fit;
 mod form;
 mod header;
+mod layout;
 mod load;
+mod naming;
 mod pytorch;
 mod safetensors;
 mod shown;
@@ -21,4 +24,5 @@ pub use error::{FormatError, Mismatch, WeightsError};
 pub use file::{StoredTensor, WeightFile, read_bytes};
 pub use fit::{Fit, Wanted, fit, wanted};
 pub use form::TensorForm;
+pub use layout::{Layout, Library, TensorPart};
 pub use load::load;

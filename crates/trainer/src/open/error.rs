@@ -1,6 +1,7 @@
 use oomph_calibration::CalibrationError;
 use oomph_config::ConfigError;
 use oomph_data::DataError;
+use oomph_hub::HubError;
 use oomph_memory::ThreadsError;
 use oomph_model::{ModelError, weights::WeightsError};
 
@@ -21,6 +22,9 @@ pub enum SessionError {
     /// In a file of weights, or between it and the model.
     #[error(transparent)]
     Weights(#[from] WeightsError),
+    /// In the `config.json` of Hugging Face beside a file of weights, or between it and the configuration.
+    #[error(transparent)]
+    Hub(#[from] HubError),
     /// In the device.
     #[error(transparent)]
     Device(#[from] OpenDeviceError),
@@ -67,6 +71,7 @@ impl SessionError {
             Self::Data(error) => error.hint(),
             Self::Model(error) => error.hint(),
             Self::Weights(error) => error.hint(),
+            Self::Hub(error) => error.hint(),
             Self::Device(error) => error.hint(),
             Self::Task(_) => Some("without `train.task` it is the one that goes with the data".into()),
             Self::OtherConfig { .. } => Some(

@@ -5,14 +5,13 @@ use oomph_config::{Config, ConfigError, Ddp, DeviceName, Entry, OnOom, Origin, S
 use oomph_core::Bytes;
 use oomph_data::{DataDigest, SourceRecord};
 use oomph_memory::Cores;
-use oomph_model::weights::WeightsError;
 use oomph_parallel::group::{Group, GroupError, Refusal, agree};
 use oomph_plan::time::DeviceSpeeds;
 
 use oomph_engine::{ranks::Replicas, session::Session};
 use oomph_runs::host_name;
 
-use super::{Registry, SessionError, open, weights::sha256_of};
+use super::{Registry, SessionError, open, weights::sha256_of_weights};
 
 /// This process among several that train together, each with a replica of the model on a device of its own.
 #[derive(Clone, Debug)]
@@ -138,7 +137,7 @@ impl RankProcess {
     /// Refuses other data or other weights than rank 0 has.
     fn compare_files(&self, session: &Session) -> Result<Result<(), SessionError>, GroupError> {
         // A rank that cannot read its weights still answers, so that no rank waits.
-        let weights = session.weights.as_deref().map(sha256_of).transpose();
+        let weights = session.weights.as_deref().map(sha256_of_weights).transpose();
         let record = SourceRecord::of(session.source.as_ref());
         let mut own = String::new();
         if let Some(DataDigest { train_samples, held_out_samples, sha256 }) = record.digest {
@@ -151,10 +150,7 @@ impl RankProcess {
         }
         let different = self.different(own)?;
         Ok(match (weights, different) {
-            (Err(source), _) => {
-                let path = session.weights.clone().unwrap_or_default();
-                Err(WeightsError::Io { path, source }.into())
-            }
+            (Err(error), _) => Err(error.into()),
             (Ok(_), Some((here, there))) => Err(SessionError::OtherFiles { here, there }),
             (Ok(_), None) => Ok(()),
         })

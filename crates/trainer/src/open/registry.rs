@@ -131,7 +131,7 @@ impl Registry {
     }
 
     /// Reads the settings of the model and of the data source, and checks that every key is known and every name is
-    /// registered. Nothing on disk is opened.
+    /// registered. Nothing on disk is opened but the file that `model.config` names.
     ///
     /// # Errors
     /// The first invalid setting.

@@ -5,8 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use oomph_core::{Account, charge, open_file};
+use oomph_config::{Config, Entry};
+use oomph_core::{Account, SampleSpec, charge, open_file};
 use oomph_data::SourceRecord;
+use oomph_hub::{HubConfig, HubError};
 use oomph_model::{
     Stages, parameters_wanted,
     weights::{Fit, Wanted, WeightFile, WeightsError, fit, load, wanted},
@@ -40,7 +42,7 @@ pub fn initial_model(session: &Session) -> Result<(Stages, Option<LoadedWeights>
     let (file, fit) = charge(Account::Host, || fitted(session, path, &wanted(&model)))?;
     load(&mut model, &file, &fit, &session.whole_model_device())?;
     let loaded = charge(Account::Host, || -> Result<_, WeightsError> {
-        let sha256 = sha256_of(path).map_err(|source| WeightsError::Io { path: path.clone(), source })?;
+        let sha256 = sha256_of(&file)?;
         let Fit { fresh, notices, .. } = fit;
         Ok(LoadedWeights { path: path.clone(), sha256, fresh, notices })
     })?;
@@ -72,18 +74,19 @@ pub fn check_weights(session: &Session) -> Result<(), SessionError> {
 }
 
 /// Fits the file to the model. Tokens and classes are numbered, so a file that records its own must match the data.
-fn fitted(session: &Session, path: &Path, wanted: &[Wanted]) -> Result<(WeightFile, Fit), WeightsError> {
+fn fitted(session: &Session, path: &Path, wanted: &[Wanted]) -> Result<(WeightFile, Fit), SessionError> {
     let file = WeightFile::open(path)?;
+    check_network(&session.config, session.spec(), &file)?;
     let record: Option<SourceRecord> = file.note(SourceRecord::NOTE)?;
     let other = record.as_ref().and_then(|record| record.first_other_class(session.source.as_ref()));
     let is_text = session.source.is_text();
     if let Some(difference) = record.as_ref().and_then(|it| it.other_tokenizer(session.source.as_ref())) {
         let key = "data.tokenizer";
-        return Err(WeightsError::Tokens { path: path.to_owned(), difference, key });
+        return Err(WeightsError::Tokens { path: path.to_owned(), difference, key }.into());
     }
     if let (true, Some(other)) = (is_text, &other) {
         let key = "data.vocabulary_file";
-        return Err(WeightsError::Tokens { path: path.to_owned(), difference: other.to_string(), key });
+        return Err(WeightsError::Tokens { path: path.to_owned(), difference: other.to_string(), key }.into());
     }
     let mut fit = fit(&file, &session.architecture, wanted)?;
     let path = path.display();
@@ -101,15 +104,42 @@ fn fitted(session: &Session, path: &Path, wanted: &[Wanted]) -> Result<(WeightFi
     Ok((file, fit))
 }
 
-/// The SHA-256 of a file, read in pieces: the file may be larger than the free memory.
-pub(super) fn sha256_of(path: &Path) -> io::Result<String> {
+/// Checks the settings against the `config.json` beside the weights, if there is one.
+fn check_network(config: &Config, spec: &SampleSpec, weights: &WeightFile) -> Result<(), HubError> {
+    let entries = config.resolved();
+    let is_known = |entry: &Entry| {
+        let name = entry.value.as_ref().filter(|_| entry.key == "model.name");
+        name.is_some_and(|name| oomph_hub::has_networks(&name.shown()))
+    };
+    // A user's model, and a network of oomph alone, may have any file beside their weights.
+    match weights.files().next().filter(|_| entries.iter().any(is_known)) {
+        Some(weights) => HubConfig::beside(weights)?.map_or(Ok(()), |network| network.check(&entries, spec)),
+        None => Ok(()),
+    }
+}
+
+/// The SHA-256 of the file that `model.weights` names.
+pub(super) fn sha256_of_weights(path: &Path) -> Result<String, WeightsError> {
+    sha256_of(&WeightFile::open(path)?)
+}
+
+/// The SHA-256 of a file, or of those of a folder one behind the other.
+fn sha256_of(file: &WeightFile) -> Result<String, WeightsError> {
+    let mut digest = Sha256::new();
+    for path in file.files() {
+        add(&mut digest, path).map_err(|source| WeightsError::Io { path: path.to_owned(), source })?;
+    }
+    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Reads a file in pieces: it may be larger than the free memory.
+fn add(digest: &mut Sha256, path: &Path) -> io::Result<()> {
     const PIECE: usize = 1 << 16;
     let mut file = open_file(path)?;
     let mut piece = vec![0; PIECE];
-    let mut digest = Sha256::new();
     loop {
         match file.read(&mut piece)? {
-            0 => return Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            0 => return Ok(()),
             count => digest.update(&piece[..count]),
         }
     }

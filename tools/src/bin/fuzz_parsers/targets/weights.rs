@@ -1,5 +1,8 @@
-//! Files of weights: PyTorch's, torchvision's and safetensors.
+//! Files of weights: PyTorch's, torchvision's and safetensors; and the settings of Hugging Face's networks beside them.
 
+use std::path::Path;
+
+use oomph_hub::HubConfig;
 use oomph_model::weights::read_bytes;
 
 use super::{KIB, Target};
@@ -24,7 +27,44 @@ pub(super) fn targets() -> Vec<Target> {
             bound: |bytes| 64 * bytes.len() + 64 * KIB,
             ..Target::json("weights.safetensors", accepts, vec![safetensors.to_vec()])
         },
+        Target {
+            words: CONFIG,
+            // Of all fields only the known ones are kept, but a text with escapes is copied to be read.
+            bound: |bytes| 4 * bytes.len() + 64 * KIB,
+            ..Target::json("config.json", network, NETWORKS.map(|text| text.as_bytes().to_vec()).to_vec())
+        },
     ]
+}
+
+/// Networks as `transformers` writes them.
+const NETWORKS: [&str; 3] = [
+    include_str!("../../../../../tests/golden/hugging_face/gpt2/config.json"),
+    include_str!("../../../../../tests/golden/hugging_face/llama/config.json"),
+    include_str!("../../../../../tests/golden/hugging_face/vit/config.json"),
+];
+const CONFIG: &[&[u8]] = &[
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b"null",
+    b"true",
+    b"-1",
+    b"1e999",
+    b"18446744073709551615",
+    b"\"\\u0000\"",
+    b"\"model_type\":",
+    b"\"gpt2\"",
+    b"\"llama\"",
+    b"\"n_head\":",
+    b"\"head_dim\":",
+    b"\"rope_parameters\":{\"rope_theta\":",
+    b"\"patch_size\":[1,",
+];
+
+fn network(bytes: &[u8]) -> bool {
+    HubConfig::of_bytes(Path::new("config.json"), bytes).is_ok()
 }
 
 fn accepts(bytes: &[u8]) -> bool {
