@@ -5,7 +5,7 @@ use oomph_tokens::Tokenizer;
 
 use crate::{
     Columns, DataError, ImageReader, Level, OpenEvent, SampleError, SourceRecord,
-    survey::StoredSample,
+    stored::StoredSample,
     transform::{Normalize, Statistics},
 };
 

@@ -7,7 +7,7 @@ use oomph_tokens::{TextDigests, TokenFile, Tokenizer};
 
 use super::{held_out_origin, packed, settings::TextSettings};
 use crate::{
-    DataError, OpenContext, Sample, SampleError, Source, Target, Values, digest::Digest, survey::StoredSample,
+    DataError, OpenContext, Sample, SampleError, Source, Target, Values, digest::Digest, stored::StoredSample,
 };
 
 impl TextSettings {

@@ -24,7 +24,7 @@ use crate::{
     digest::{Digest, little_endian},
     download::download,
     source::Parts,
-    survey::StoredSample,
+    stored::StoredSample,
 };
 
 /// The default of `data.text_key`.
