@@ -4,7 +4,7 @@ use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 use oomph_tokens::Level;
 
-use super::{TEXT_KEY, corpus::Reading};
+use super::{TEXT_KEY, corpus::Reading, windows::Windows};
 use crate::{
     OpenSource,
     download::Remote,
@@ -30,6 +30,7 @@ use crate::{
 /// | `vocabulary_file` | none | takes the vocabulary from this file instead of the text, and ignores `vocabulary` and `min_count`: weights that `oomph export` wrote, a checkpoint's `source.json`, or a list of tokens in JSON |
 /// | `min_count` | 1 | tokens that are rarer in the training part are unknown |
 /// | `carry` | `true` | samples are read in the order of the text, and a recurrent model keeps its state from one to the next; `false`: samples are shuffled, and each starts with an empty state |
+/// | `windows` | `shifted` | without `carry`, where the samples of a training begin: at the multiples of `steps`, behind an offset that each epoch draws; `fixed`: without an offset |
 /// | `max_file_bytes` | `1GiB` | a larger file is refused |
 ///
 /// # Errors
@@ -79,6 +80,7 @@ pub(super) struct TextSettings {
     pub(super) vocabulary_file: Option<PathBuf>,
     pub(super) min_count: usize,
     pub(super) carry: bool,
+    pub(super) windows: Windows,
     pub(super) reading: Reading,
 }
 
@@ -117,6 +119,7 @@ impl TextSettings {
                 section.optional_integer("vocabulary", VOCABULARY)?.unwrap_or(MOST_LISTED)
             }
         };
+        let carry = section.boolean("carry", true)?;
         Ok(Self {
             kind,
             tokenizer: optional_path(section, "tokenizer")?,
@@ -129,7 +132,8 @@ impl TextSettings {
             held_out: section.number("held_out", 0.1, 0.0..1.0)?,
             vocabulary,
             min_count: section.integer("min_count", 1, 1..)?,
-            carry: section.boolean("carry", true)?,
+            carry,
+            windows: Windows::read(section, carry)?,
             reading: Reading {
                 text_key: section.string("text_key", TEXT_KEY)?,
                 max_file_bytes: section.bytes("max_file_bytes")?.unwrap_or(Bytes::mib(1024)),
