@@ -115,6 +115,29 @@ fn bits_per_byte_follow_from_the_loss_and_the_bytes_of_the_text() {
     assert_eq!(told["eval_bits_per_byte"], Value::Null);
     let shown = folder.oomph(&["evaluate", "bpe"]).success();
     assert!(shown.stdout.contains("bits per byte"), "{shown}");
+    let runs = folder.oomph(&["runs", "bpe", "--json"]).success().last_json();
+    let evaluated = folder.oomph(&["evaluate", "bpe", "--json"]).success().last_json();
+    assert_eq!(runs["runs"][0]["last"]["eval_bits_per_byte"], evaluated["eval_bits_per_byte"]);
+    let shown = folder.oomph(&["runs", "bpe"]).success();
+    assert!(shown.stdout.contains(" bits per byte, "), "{shown}");
+}
+
+#[test]
+fn the_best_evaluation_may_be_that_of_the_fewest_bits_per_byte() {
+    let folder = folder();
+    let train = |level: &str, best: &str| {
+        let settings = [format!("data.level={level}"), format!("train.best={best}")];
+        let set = settings.iter().flat_map(|setting| ["--set", setting]);
+        let words =
+            ["train", "--config", "text.toml", "--json", "--set", "train.steps=4", "--set", "data.steps=4"];
+        folder.oomph(&words.into_iter().chain(set).collect::<Vec<_>>())
+    };
+    let done = train("char", "bits per byte").success().last_json();
+    assert_eq!(done["best_metric"], "bits per byte");
+    assert_eq!(done["best_value"], done["eval_bits_per_byte"]);
+    let refused = train("word", "bits per byte");
+    let offered = "expected one of `eval loss`, `eval accuracy` or `perplexity`";
+    assert!(refused.code == Some(1) && refused.stderr.contains(offered), "{refused}");
 }
 
 #[test]
