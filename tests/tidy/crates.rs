@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 35] = [
+const IMPORTS: [(&str, &[&str]); 37] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("protobuf", &[]),
@@ -16,7 +16,8 @@ const IMPORTS: [(&str, &[&str]); 35] = [
     ("transform", &["core", "config"]),
     ("download", &["core"]),
     ("tokens", &["core"]),
-    ("data", &["core", "config", "download", "transform", "tokens"]),
+    ("parquet", &["core"]),
+    ("data", &["core", "config", "download", "transform", "tokens", "parquet"]),
     ("preview", &["core", "data"]),
     ("survey", &["core", "data"]),
     ("kernels", &["core", "gpu_kernels"]),
@@ -140,7 +141,7 @@ const IMPORTS: [(&str, &[&str]); 35] = [
     ),
 ];
 /// The crates that do not depend on Burn.
-const WITHOUT_BURN: [&str; 17] = [
+const WITHOUT_BURN: [&str; 19] = [
     "core",
     "protobuf",
     "onnx",
@@ -152,6 +153,7 @@ const WITHOUT_BURN: [&str; 17] = [
     "transform",
     "download",
     "tokens",
+    "parquet",
     "data",
     "survey",
     "preview",

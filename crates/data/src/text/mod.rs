@@ -2,6 +2,7 @@ pub(crate) mod corpus;
 pub(crate) mod documents;
 mod encoded;
 mod packed;
+mod parquet;
 mod prompt;
 mod settings;
 mod tokenizer_file;

@@ -11,19 +11,19 @@ use crate::{
     place::{DataPath, optional_path},
 };
 
-/// Reads the settings of a text for language modelling: one file, or all `.txt` and `.jsonl` files of a folder in the order of
-/// their names.
+/// Reads the settings of a text for language modelling: one file, or all `.txt`, `.jsonl` and `.parquet` files of a folder in
+/// the order of their names.
 ///
 /// A sample is a piece of the text; its target at each step is the next token.
 ///
 /// | key | default | meaning |
 /// |---|---|---|
-/// | `path` | | a file, plain or as `.gz`, or a folder of `.txt` and `.jsonl` files, in UTF-8. Each line of a `.jsonl` file is a JSON object |
+/// | `path` | | a file, plain or as `.gz`, or a folder of `.txt`, `.jsonl` and `.parquet` files, in UTF-8. Each line of a `.jsonl` file is a JSON object |
 /// | `name` | `none` | `tiny-shakespeare`: the text that `download` fetches |
 /// | `download` | `false` | fetches the text `name` to `path`, if that does not exist |
 /// | `level` | `char` | a token is a character, or with `word` a word between spaces; the end of a line is a token too. With `bpe` a token is one of `tokenizer` |
 /// | `tokenizer` | none | with `bpe`: a `tokenizer.json` of GPT-2's layout, a checkpoint's `source.json`, or weights that `oomph export` wrote |
-/// | `text_key` | `text` | the key of the text in each line of a `.jsonl` file |
+/// | `text_key` | `text` | the key of the text in each line of a `.jsonl` file, or the column of a `.parquet` file |
 /// | `steps` | 128 | tokens of a sample |
 /// | `held_out` | 0.1 | the share at the end of the text that is held out |
 /// | `vocabulary` | 65,536 | the largest number of different tokens; rarer ones are unknown. With `bpe` the number of the tokenizer's tokens, for plans without it |
@@ -125,7 +125,10 @@ impl TextSettings {
             tokenizer: optional_path(section, "tokenizer")?,
             vocabulary_file: vocabulary_file.map(PathBuf::from),
             remote: download.then(tiny_shakespeare),
-            path: DataPath::read(section, "a text file, or a folder of `.txt` or `.jsonl` files")?,
+            path: DataPath::read(
+                section,
+                "a text file, or a folder of `.txt`, `.jsonl` or `.parquet` files",
+            )?,
             is_known,
             told_vocabulary: Some(vocabulary).filter(|_| section.contains("vocabulary")),
             steps: section.integer("steps", 128, 1..=1_048_576)?,
