@@ -215,7 +215,7 @@ fn a_batch_may_be_given_in_tokens() {
     assert!(written.contains("batch = \"128 tokens\""), "{written}");
     let other = ["--set", "train.batch=192 tokens", "--set", "data.steps=32"];
     let planned = run("plan", &[&["--json"][..], &other].concat()).success().last_json();
-    assert_eq!(planned["batches"][0]["batch"], 6);
+    assert_eq!(planned["micro_batch"], 6);
     run("summary", &[]).success();
     run("compare", &["--batches", "4,8", "--plan-only"]).success();
     run("find-batch", &["--effective-batch", "8", "--memory-limit", "1GiB"]).success();
