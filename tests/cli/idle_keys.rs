@@ -269,6 +269,7 @@ fn the_data_decides_whether_a_key_has_an_effect() {
         ("tokenizer", "x.json", "data.level=word"),
         ("vocabulary_file", "x.json", "data.level=bpe"),
         ("min_count", "2", "data.level=bpe"),
+        ("windows", "fixed", "data.carry=true"),
     ] {
         let set = format!("data.{key}={value}");
         let shown = folder.oomph(&["config", "--config", TEXT, "--set", &set, "--set", beside]).success();

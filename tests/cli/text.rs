@@ -189,6 +189,48 @@ fn a_place_in_an_epoch_is_one_of_the_same_batches() {
 }
 
 #[test]
+fn a_batch_may_be_given_in_tokens() {
+    let folder = Folder::new();
+    folder.write("rhyme.txt", "one two three four five,\nonce i caught a fish alive\n".repeat(60));
+    folder.write("rhyme.toml", CONFIG.replace("batch = 8", "batch = '128 tokens'"));
+    let run =
+        |command: &str, more: &[&str]| folder.oomph(&[&[command, "--config", "rhyme.toml"], more].concat());
+    let trained = |directory: &str, more: &[&str]| {
+        let directory_set = format!("run.directory={directory}");
+        let set = ["--json", "--set", &directory_set, "--set", "train.steps=5"];
+        let events = run("train", &[&set[..], more].concat()).success().json_lines();
+        let weights = fs::read(folder.at(directory).join("checkpoints/latest/model.safetensors")).unwrap();
+        (events, weights)
+    };
+    let (events, weights) = trained("tokens", &[]);
+    assert!(weights == trained("samples", &["--set", "train.batch=8"]).1, "other bytes");
+    assert_eq!((&events[0]["batch"], &events[0]["batch_tokens"]), (&8.into(), &128.into()));
+    let done = events.last().expect("the end");
+    let number = |key: &str| done[key].as_f64().expect(key);
+    assert!((number("tokens_per_second") / number("samples_per_second") - 16.0).abs() < 1e-9);
+    let shown = run("train", &["--set", "train.steps=2", "--set", "memory.micro_batch=3"]).success();
+    assert!(shown.stderr.contains("8 (128 tokens) in micro-batches of 3"), "{shown}");
+    assert!(shown.stderr.contains(" tokens/s)") && shown.stdout.contains(" tokens/s)"), "{shown}");
+    let written = fs::read_to_string(folder.at("run/config.toml")).unwrap();
+    assert!(written.contains("batch = \"128 tokens\""), "{written}");
+    let other = ["--set", "train.batch=192 tokens", "--set", "data.steps=32"];
+    let planned = run("plan", &[&["--json"][..], &other].concat()).success().last_json();
+    assert_eq!(planned["micro_batch"], 6);
+    run("summary", &[]).success();
+    run("compare", &["--batches", "4,8", "--plan-only"]).success();
+    run("find-batch", &["--effective-batch", "8", "--memory-limit", "1GiB"]).success();
+    let refused = run("train", &["--set", "train.batch=100 tokens"]);
+    assert!(
+        refused.stderr.contains("train.batch=100 tokens: expected a multiple of `data.steps`, which is `16`")
+    );
+    assert!(refused.stderr.contains("hint: set it to `96 tokens` or `112 tokens`"), "{refused}");
+    folder.write("rows.csv", (0..60).map(|row| format!("{row}\n")).collect::<String>());
+    let csv = ["--set", "data.source=csv", "--set", "data.path=rows.csv", "--set", "model.name=lstm"];
+    let refused = run("train", &csv);
+    assert!(refused.code == Some(1) && refused.stderr.contains("the data has no tokens"), "{refused}");
+}
+
+#[test]
 fn what_is_wrong_with_a_text_is_said() {
     let folder = Folder::new();
     folder.write("rhyme.toml", CONFIG);

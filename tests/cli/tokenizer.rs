@@ -4,9 +4,16 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::Arc,
 };
 
 use oomph_test_support::{Missing, skip};
+use parquet::{
+    basic::Compression,
+    data_type::{ByteArray, ByteArrayType},
+    file::{properties::WriterProperties, writer::SerializedFileWriter},
+    schema::parser::parse_message_type,
+};
 use serde_json::Value;
 
 use crate::support::{Folder, snapshot};
@@ -115,6 +122,29 @@ fn bits_per_byte_follow_from_the_loss_and_the_bytes_of_the_text() {
     assert_eq!(told["eval_bits_per_byte"], Value::Null);
     let shown = folder.oomph(&["evaluate", "bpe"]).success();
     assert!(shown.stdout.contains("bits per byte"), "{shown}");
+    let runs = folder.oomph(&["runs", "bpe", "--json"]).success().last_json();
+    let evaluated = folder.oomph(&["evaluate", "bpe", "--json"]).success().last_json();
+    assert_eq!(runs["runs"][0]["last"]["eval_bits_per_byte"], evaluated["eval_bits_per_byte"]);
+    let shown = folder.oomph(&["runs", "bpe"]).success();
+    assert!(shown.stdout.contains(" bits per byte, "), "{shown}");
+}
+
+#[test]
+fn the_best_evaluation_may_be_that_of_the_fewest_bits_per_byte() {
+    let folder = folder();
+    let train = |level: &str, best: &str| {
+        let settings = [format!("data.level={level}"), format!("train.best={best}")];
+        let set = settings.iter().flat_map(|setting| ["--set", setting]);
+        let words =
+            ["train", "--config", "text.toml", "--json", "--set", "train.steps=4", "--set", "data.steps=4"];
+        folder.oomph(&words.into_iter().chain(set).collect::<Vec<_>>())
+    };
+    let done = train("char", "bits per byte").success().last_json();
+    assert_eq!(done["best_metric"], "bits per byte");
+    assert_eq!(done["best_value"], done["eval_bits_per_byte"]);
+    let refused = train("word", "bits per byte");
+    let offered = "expected one of `eval loss`, `eval accuracy` or `perplexity`";
+    assert!(refused.code == Some(1) && refused.stderr.contains(offered), "{refused}");
 }
 
 #[test]
@@ -171,6 +201,63 @@ fn documents_of_json_lines_train_too() {
     let described =
         folder.oomph(&[&["data", "--config", "text.toml", "--set", "data.path=corpus"][..], &key].concat());
     assert!(described.success().stdout.contains("frequent token"));
+}
+
+/// A Parquet file with these texts in the column `body`.
+fn parquet_file(texts: &[Option<&str>]) -> Vec<u8> {
+    let schema = Arc::new(parse_message_type("message rows { optional binary body (UTF8); }").unwrap());
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties)).unwrap();
+    let mut group = file.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let levels: Vec<_> = texts.iter().map(|text| i16::from(text.is_some())).collect();
+    let values: Vec<_> = texts.iter().flatten().map(|text| ByteArray::from(*text)).collect();
+    column.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    file.into_inner().unwrap()
+}
+
+#[test]
+fn documents_of_parquet_files_are_those_of_json_lines() {
+    let folder = folder();
+    learned(&folder, "300");
+    folder.write("a.parquet", parquet_file(&[Some(KOREAN); 20]));
+    folder.write("a.jsonl", format!("{}\n", serde_json::json!({ "body": KOREAN })).repeat(20));
+    let train = |path: &str, more: &[&str]| {
+        let settings = [format!("data.path={path}"), format!("run.directory={path}.run")];
+        let set = settings.iter().flat_map(|setting| ["--set", setting]);
+        let words = ["train", "--config", "text.toml", "--set", "train.steps=2"];
+        folder.oomph(&words.into_iter().chain(set).chain(more.iter().copied()).collect::<Vec<_>>())
+    };
+    let key = ["--set", "data.text_key=body"];
+    let weights = |path: &str| {
+        train(path, &key).success();
+        fs::read(folder.at(&format!("{path}.run/checkpoints/latest/model.safetensors"))).unwrap()
+    };
+    assert!(weights("a.parquet") == weights("a.jsonl"), "other bytes");
+    // The texts of characters are read by other code.
+    let characters = ["--set", "data.level=char", "--set", "run.directory=char"];
+    train("a.parquet", &[&key[..], &characters].concat()).success();
+    folder
+        .oomph(&["tokenizer", "a.parquet", "--text-key", "body", "--vocabulary", "300", "--force"])
+        .success();
+    let missing = train("a.parquet", &[]);
+    let says = "`a.parquet`: there is no column `text`; the columns are `body`";
+    assert!(missing.code == Some(1) && missing.stderr.contains(says), "{missing}");
+    assert!(
+        missing.stderr.contains("hint: name the column of the text with `--set data.text_key=…`"),
+        "{missing}"
+    );
+    folder.write("null.parquet", parquet_file(&[Some("one"), None]));
+    let null = train("null.parquet", &key);
+    assert!(
+        null.stderr.contains("`null.parquet`: row group 0, row 1: `body` is null; expected a text"),
+        "{null}"
+    );
+    folder.write("text.parquet", KOREAN);
+    let other = train("text.parquet", &key);
+    assert!(other.stderr.contains("this is not a Parquet file: it does not end with `PAR1`"), "{other}");
 }
 
 #[test]

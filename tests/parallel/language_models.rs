@@ -33,7 +33,31 @@ const GRU: &str = "
     optimizer.epsilon = 1e-4
     ";
 
+/// A text in windows that each epoch shifts: 4 epochs of 4 batches of 20 samples and one of 13. [`with_text`] writes it.
+const TEXT: &str = "
+    model.name = 'gpt'
+    model.layers = 2
+    model.hidden = 24
+    model.heads = 4
+    model.tied = false
+    data = { source = 'text', steps = 16, carry = false, workers = 0, path = 'PATH' }
+    train.eval_every = '10 steps'
+    train.seed = 5
+    optimizer.name = 'adamw'
+    optimizer.lr = 1e-3
+    optimizer.epsilon = 1e-4
+    ";
+
 const STEPS: usize = 20;
+
+/// A folder with the text of [`TEXT`], and the configuration.
+fn with_text() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("text.txt");
+    let words: String = (0..600u32).map(|word| format!("{} ", word * word % 97)).collect();
+    std::fs::write(&path, &words[..1_670]).expect("written");
+    (folder, TEXT.replace("PATH", &path.display().to_string()))
+}
 
 #[test]
 fn a_decoder_trains_the_same_bits_with_levers_that_change_no_sum() {
@@ -73,7 +97,7 @@ fn gated_units_train_the_same_weights_on_several_devices() {
     check_strategies(GRU);
 }
 
-fn check_strategies(config: &'static str) {
+fn check_strategies(config: &str) {
     let runs = Runs::new(config);
     let plain = runs.trained("plain", STEPS, "");
     let strategies = [
@@ -85,6 +109,8 @@ fn check_strategies(config: &'static str) {
             "memory = { loss_chunk = 64, micro_batch = 7, gradients = 'release', recompute = 'stages' }",
         ),
         ("ddp", "device.devices = ['cpu', 'cpu']"),
+        // 20 samples are 6, 7 and 7 for each rank, in micro-batches of 3, 3 and 0 or 1: the loss is the mean over all tokens.
+        ("uneven", "memory.micro_batch = 3\ndevice.devices = ['cpu', 'cpu', 'cpu']"),
         ("shard", "device = { devices = ['cpu', 'cpu', 'cpu'], shard = 'parameters' }"),
         ("chunks of replicas", "device.devices = ['cpu', 'cpu']\nmemory.loss_chunk = 37"),
         (
@@ -104,8 +130,19 @@ fn check_strategies(config: &'static str) {
 }
 
 #[test]
+fn shifted_windows_are_the_same_on_several_devices() {
+    let (_folder, config) = with_text();
+    check_strategies(&config);
+    let runs = Runs::new(&config);
+    let [shifted, fixed] = ["shifted", "fixed"]
+        .map(|windows| runs.trained(windows, STEPS, &format!("data.windows = '{windows}'\n")));
+    assert_ne!(shifted.tensors, fixed.tensors);
+}
+
+#[test]
 fn a_resumed_training_ends_with_the_same_bytes() {
-    for config in [DECODER, GRU] {
+    let (_folder, text) = with_text();
+    for config in [DECODER, GRU, &text] {
         let runs = Runs::new(config);
         let more = "model.dropout = 0.2\noptimizer.state = 'int8'\n";
         let plain = runs.trained("plain", STEPS, more);

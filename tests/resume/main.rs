@@ -57,6 +57,19 @@ const LANGUAGE: Recipe = Recipe {
         ",
 };
 
+/// A text whose samples begin at other places in each epoch, of 13 steps.
+const TEXT: Recipe = Recipe {
+    name: "text",
+    config: "
+        model = { name = 'gpt', layers = 1, hidden = 12, heads = 2, dropout = 0.1 }
+        data = { source = 'text', path = 'text.txt', steps = 12, carry = false, workers = 1 }
+        train = { steps = 150, batch = 10, eval_every = '1 epoch', seed = 5 }
+        optimizer = { name = 'adamw', lr = 3e-3, clip_global_norm = 1.0 }
+        memory = { micro_batch = 4 }
+        run = { save_every = '11 steps', log_every = 4 }
+        ",
+};
+
 /// With a loss scale, which is state too.
 const HALF: Recipe = Recipe {
     name: "half",
@@ -85,7 +98,7 @@ const BALANCED: Recipe = Recipe {
 
 /// A place of its own with the recipe's config in it.
 struct Bench {
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
     config: PathBuf,
     runs: PathBuf,
 }
@@ -95,8 +108,10 @@ impl Bench {
         let directory = tempfile::tempdir().unwrap();
         let config = directory.path().join(format!("{}.toml", recipe.name));
         fs::write(&config, recipe.config).unwrap();
+        let words: String = (0..600u32).map(|word| format!("{} ", word * word % 97)).collect();
+        fs::write(directory.path().join("text.txt"), words).unwrap();
         let runs = directory.path().join("runs");
-        Self { _directory: directory, config, runs }
+        Self { directory, config, runs }
     }
 
     fn start(&self, run: &str) -> Child {
@@ -105,6 +120,7 @@ impl Bench {
             .arg(&self.config)
             .arg("--set")
             .arg(format!("run.directory={}", self.runs.join(run).display()))
+            .current_dir(self.directory.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -197,6 +213,11 @@ fn a_run_of_balanced_classes_killed_20_times_ends_with_the_same_bytes() {
 #[test]
 fn a_language_model_killed_20_times_ends_with_the_same_bytes() {
     check(&LANGUAGE, 150, libc::SIGKILL);
+}
+
+#[test]
+fn a_text_in_shifted_windows_killed_20_times_ends_with_the_same_bytes() {
+    check(&TEXT, 150, libc::SIGKILL);
 }
 
 #[test]

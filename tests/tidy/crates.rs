@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 36] = [
+const IMPORTS: [(&str, &[&str]); 38] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("protobuf", &[]),
@@ -17,8 +17,10 @@ const IMPORTS: [(&str, &[&str]); 36] = [
     ("transform", &["core", "config"]),
     ("download", &["core"]),
     ("tokens", &["core"]),
-    ("data", &["core", "config", "download", "transform", "tokens"]),
+    ("parquet", &["core"]),
+    ("data", &["core", "config", "download", "transform", "tokens", "parquet"]),
     ("preview", &["core", "data"]),
+    ("survey", &["core", "data"]),
     ("kernels", &["core", "gpu_kernels"]),
     ("model", &["core", "config", "hub", "onnx", "kernels"]),
     ("timeline", &["core"]),
@@ -73,11 +75,14 @@ const IMPORTS: [(&str, &[&str]); 36] = [
         "trials",
         &["core", "config", "memory", "engine", "advice", "search", "study", "tuner", "tune_page", "trainer"],
     ),
-    ("proposal", &["core", "config", "data", "memory", "engine", "advice", "trainer"]),
+    ("proposal", &["core", "config", "data", "survey", "memory", "engine", "advice", "trainer"]),
     ("arguments", &["config", "runs"]),
     (
         "terminal",
-        &["core", "config", "data", "preview", "memory", "runs", "search", "study", "trainer", "tuner"],
+        &[
+            "core", "config", "data", "survey", "preview", "memory", "runs", "search", "study", "trainer",
+            "tuner",
+        ],
     ),
     ("monitor", &["core", "memory", "terminal"]),
     (
@@ -87,6 +92,7 @@ const IMPORTS: [(&str, &[&str]); 36] = [
             "config",
             "parallel",
             "data",
+            "survey",
             "preview",
             "model",
             "timeline",
@@ -110,6 +116,7 @@ const IMPORTS: [(&str, &[&str]); 36] = [
             "config",
             "parallel",
             "data",
+            "survey",
             "preview",
             "model",
             "timeline",
@@ -136,7 +143,7 @@ const IMPORTS: [(&str, &[&str]); 36] = [
     ),
 ];
 /// The crates that do not depend on Burn.
-const WITHOUT_BURN: [&str; 18] = [
+const WITHOUT_BURN: [&str; 20] = [
     "core",
     "protobuf",
     "onnx",
@@ -149,7 +156,9 @@ const WITHOUT_BURN: [&str; 18] = [
     "transform",
     "download",
     "tokens",
+    "parquet",
     "data",
+    "survey",
     "preview",
     "timeline",
     "tune_page",

@@ -59,7 +59,7 @@ impl Config {
     /// Reads the typed sections and checks them against each other.
     pub(crate) fn of_sections(name: String, sections: [Section; 9]) -> Result<Self, ConfigError> {
         let [model, data, train, optimizer, schedule, memory, device, run, tune] = &sections;
-        let typed_train = Train::read(train)?;
+        let typed_train = Train::read(train, data)?;
         let config = Self {
             model: model.clone(),
             data: data.clone(),

@@ -27,6 +27,16 @@ pub enum ConfigError {
         /// The expected values, in words.
         expected: String,
     },
+    /// A number of tokens that is no number of samples.
+    #[error("{}expected a multiple of `data.steps`, which is `{steps}`", .setting.head())]
+    BatchTokens {
+        /// The setting.
+        setting: Box<Setting>,
+        /// The tokens of a sample.
+        steps: usize,
+        /// The nearest multiple below, which may be 0.
+        below: usize,
+    },
     /// A string that is not among those allowed.
     #[error("{}expected {}", .setting.head(), one_of(.allowed))]
     NotAllowed {
@@ -306,6 +316,11 @@ impl ConfigError {
                 };
                 let meant = nearest(&wrong, allowed())?;
                 Some(format!("did you mean `{meant}`?"))
+            }
+            Self::BatchTokens { steps, below, .. } => {
+                let nearest = [*below, below.saturating_add(*steps)].into_iter().filter(|tokens| *tokens > 0);
+                let nearest: Vec<_> = nearest.map(|tokens| format!("{tokens} tokens")).collect();
+                Some(format!("set it to {}", listed(&nearest, "or")))
             }
             Self::WrongKind { setting, .. } => unquoted_list(setting),
             Self::Missing { key, .. } if key == SPACE => Some(

@@ -222,7 +222,10 @@ fn a_point_is_the_set_that_a_user_types_for_it() {
     assert!(config.at_point(&[("tune.trials", 3usize.into())]).is_err());
     assert!(config.at_point(&[("lr", 3usize.into())]).is_err());
     let error = config.at_point(&[("train.batch", 0usize.into())]).unwrap_err();
-    assert_eq!(error.to_string(), "--set train.batch=0: expected an integer from 1 to 1000000000");
+    assert_eq!(
+        error.to_string(),
+        "--set train.batch=0: expected an integer from 1 to 1000000000, or tokens such as `65536 tokens`"
+    );
 }
 
 #[test]

@@ -82,6 +82,16 @@ impl InputSpec {
     }
 }
 
+impl InputSpec {
+    /// The tokens of a sample; `None` if it has none.
+    pub fn tokens(&self) -> Option<usize> {
+        match self {
+            Self::Tokens { steps, .. } => Some(*steps),
+            Self::Image { .. } | Self::Sequence { .. } | Self::Vector { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for InputSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

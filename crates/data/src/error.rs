@@ -5,6 +5,7 @@ use std::{
 };
 
 use oomph_core::{InputSpec, Split, TargetSpec};
+use oomph_parquet::{ColumnError, ColumnProblem};
 use oomph_tokens::{TokenFileError, TokenizerError, VocabularyProblem};
 
 use crate::{DownloadError, FormatError, FormatProblem, flaw::listed};
@@ -172,10 +173,18 @@ pub enum DataError {
         path: PathBuf,
     },
     /// A folder without texts.
-    #[error("`{}` has no `.txt` or `.jsonl` files", path.display())]
+    #[error("`{}` has no `.txt`, `.jsonl` or `.parquet` files", path.display())]
     NoTexts {
         /// The folder.
         path: PathBuf,
+    },
+    /// A Parquet file that cannot be read.
+    #[error("`{}`: {error}", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and in which row.
+        error: Box<ColumnError>,
     },
     /// A text with a part that is shorter than one sample.
     #[error(
@@ -368,10 +377,11 @@ impl DataError {
                  --set data.download=true`"
             }
             Self::NothingDetected { .. } => {
-                "expected class folders of images, `train` and `test` with class folders, a CSV file, IDX files, CIFAR-10's binary files, or `.txt` or `.jsonl` files"
+                "expected class folders of images, `train` and `test` with class folders, a CSV file, IDX files, CIFAR-10's binary files, or `.txt`, `.jsonl` or `.parquet` files"
             }
+            Self::Parquet { error, .. } => return parquet_hint(error),
             Self::NoTexts { .. } => {
-                "set `data.path` to a text file, or to a folder with `.txt` or `.jsonl` files"
+                "set `data.path` to a text file, or to a folder with `.txt`, `.jsonl` or `.parquet` files"
             }
             Self::Vocabulary { problem: VocabularyProblem::OtherLevel { found, .. }, .. } => {
                 return Some(format!("set `data.level={}`", found.key()));
@@ -430,6 +440,17 @@ impl DataError {
             }
         }
     }
+}
+
+fn parquet_hint(error: &ColumnError) -> Option<String> {
+    let hint = match error.problem {
+        ColumnProblem::Missing { .. } | ColumnProblem::NotText { .. } => {
+            "name the column of the text with `--set data.text_key=…`"
+        }
+        ColumnProblem::TooLarge { .. } => "raise the limit with `--set data.max_file_bytes=…`",
+        _ => error.hint()?,
+    };
+    Some(hint.to_owned())
 }
 
 fn format_hint(problem: &FormatProblem) -> Option<String> {

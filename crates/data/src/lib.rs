@@ -7,7 +7,7 @@
 //! - [`SampleOrder`]: the samples of each batch of each epoch.
 //! - [`sampling`]: shuffled samples, or as many of each class.
 //! - [`Loader`]: the [`Batch`]es of an epoch, prefetched by threads.
-//! - [`survey`]: what a source holds: samples, classes, sizes, unreadable files, duplicates.
+//! - [`stored`]: samples as they are stored, and how many there are of each class.
 //! - [`transform`]: augmentation and normalisation of images. [`Mix`]: mixup and CutMix of batches.
 //! - [`SourceRecord`]: the facts about a source that a trained model needs to predict [`ImageFiles`] or continue a
 //!   [`Prompt`].
@@ -83,7 +83,7 @@ mod series;
 #[path = "../../download/src/tests/server.rs"]
 mod server;
 mod source;
-pub mod survey;
+pub mod stored;
 mod synthetic;
 mod text;
 

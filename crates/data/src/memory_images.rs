@@ -6,7 +6,7 @@ use crate::{
     Flaw, FormatProblem, ImageReader, OnCorrupt, OpenContext, Sample, SampleError, Source, Target, Values,
     digest::Digest,
     source::Parts,
-    survey::StoredSample,
+    stored::StoredSample,
     transform::{ImageShape, ImageTransform, PixelSums, Statistics, TransformSettings},
 };
 

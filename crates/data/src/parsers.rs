@@ -5,6 +5,7 @@
 use std::ops::ControlFlow;
 
 use oomph_core::Bytes;
+use oomph_parquet::ColumnError;
 use oomph_tokens::{Level, VocabularyProblem};
 
 use crate::{
@@ -77,6 +78,11 @@ pub fn text_pieces(bytes: &[u8]) -> Result<(), Flaw> {
 /// JSON lines with a text each, plain or gzip.
 pub fn json_lines(bytes: &[u8]) -> Result<(), Flaw> {
     documents::json_lines(input(bytes)?, "text", &mut |_| ControlFlow::Continue(()))
+}
+
+/// The texts in the column `text` of a Parquet file.
+pub fn parquet(bytes: &[u8]) -> Result<(), ColumnError> {
+    oomph_parquet::visit(bytes.to_vec(), "text", LIMIT, &mut |_| ControlFlow::Continue(()))
 }
 
 /// A JPEG or PNG; whether it has pixels.

@@ -5,7 +5,7 @@ use oomph_tokens::Tokenizer;
 
 use crate::{
     Columns, DataError, ImageReader, Level, OpenEvent, SampleError, SourceRecord,
-    survey::StoredSample,
+    stored::StoredSample,
     transform::{Normalize, Statistics},
 };
 
@@ -92,6 +92,22 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// A sample that cannot be read. [`OnCorrupt`](crate::OnCorrupt) decides whether that ends the run.
     fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError>;
+
+    /// The sample at `index` in an epoch of training. `epoch` is the key of (seed, epoch); `augment` is that of
+    /// [`sample`](Self::sample), which is the default. Override it if each epoch cuts the data into samples at places of its
+    /// own, as that of a text does. Their number stays [`len`](Self::len).
+    ///
+    /// # Errors
+    /// As [`sample`](Self::sample).
+    fn sample_in_epoch(
+        &self,
+        split: Split,
+        index: usize,
+        _epoch: Key,
+        augment: Key,
+    ) -> Result<Sample, SampleError> {
+        self.sample(split, index, Some(augment))
+    }
 
     /// The class of the sample at `index`; `None` if its target is no class. The default reads the sample. Override it where
     /// the class is known without.

@@ -4,7 +4,11 @@ mod support;
 
 use oomph_config::Section;
 use oomph_core::{Split, TargetSpec};
-use oomph_data::{OpenContext, Source, Target, detect::detect, survey::Survey};
+use oomph_data::{
+    OpenContext, Source, Target,
+    detect::detect,
+    stored::{class_counts, label_counts},
+};
 use support::{Photos, jpeg, png};
 
 /// A folder with six photos in no class folders, and a table.
@@ -206,12 +210,9 @@ fn a_field_has_any_number_of_labels() {
     assert_eq!(tagged(&*source, Split::Train), train);
     let test = [tags("images/5.jpg", &[]), tags("images/4.jpg", &["sun", "water"])];
     assert_eq!(tagged(&*source, Split::Test), test);
-    let survey = Survey::of(&*source, None);
-    let labels = survey.part(Split::Train).labels.clone().expect("labels");
+    let labels = label_counts(&*source, Split::Train).expect("labels");
     assert_eq!((labels.samples, labels.without, labels.most), (vec![1, 2, 2], 1, 2));
-    assert_eq!(survey.part(Split::Train).classes, [0; 0]);
-    let warnings = survey.warnings(&*source);
-    assert!(warnings.contains(&"labels without a test sample: `cloudy`".to_owned()), "{warnings:?}");
+    assert_eq!(class_counts(&*source, Split::Train), [0; 0]);
     // Another separator makes each field one label, where it has a text.
     let whole = photos.open(&of_tags(";"));
     let says = whole.err().expect("a label of the held-out part alone").to_string();
@@ -277,7 +278,7 @@ fn a_share_of_the_images_is_held_out_and_leaves_every_label() {
     assert!(tagged(&*source, Split::Train).iter().any(|(file, _)| file == "`7.jpg`"));
     let most = "label_separator = ' '\nholdout = 0.99";
     let source = photos.open(&settings(&photos, most)).expect("a table");
-    let trained = Survey::of(&*source, None).part(Split::Train).labels.clone().expect("labels");
+    let trained = label_counts(&*source, Split::Train).expect("labels");
     assert!(trained.samples.iter().all(|samples| *samples > 0), "{trained:?}");
     let again = photos.open(&settings(&photos, most)).expect("a table");
     assert_eq!(again.digest(), source.digest());

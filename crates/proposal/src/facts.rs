@@ -1,9 +1,7 @@
 use oomph_config::{Config, ConfigFile, Sources};
 use oomph_core::{InputSpec, SampleSpec, Split};
-use oomph_data::{
-    detect::Detected,
-    survey::{StoredImages, Survey},
-};
+use oomph_data::detect::Detected;
+use oomph_survey::{StoredImages, Survey};
 use oomph_trainer::Registry;
 
 use crate::{ProposalError, text::data_keys};

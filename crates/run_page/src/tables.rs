@@ -47,7 +47,8 @@ pub(crate) fn runs(page: &RunsPage<'_>, out: &mut dyn Write) -> io::Result<()> {
 fn evaluation(evaluation: &RunEvaluation) -> String {
     let accuracy = evaluation.eval_accuracy.map(|accuracy| format!(", {:.1} %", accuracy * 100.0));
     let perplexity = evaluation.eval_perplexity.map(|it| format!(", perplexity {}", number(it)));
-    [Some(number(evaluation.eval_loss)), perplexity, accuracy].map(Option::unwrap_or_default).concat()
+    let bits = evaluation.eval_bits_per_byte.map(|it| format!(", {} bits per byte", number(it)));
+    [Some(number(evaluation.eval_loss)), perplexity, bits, accuracy].map(Option::unwrap_or_default).concat()
 }
 
 /// The keys whose values differ, in a section of their own. Nothing for a single run.

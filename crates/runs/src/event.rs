@@ -72,6 +72,9 @@ pub struct Started {
     pub world_size: usize,
     /// Samples of an optimizer step, over all devices.
     pub batch: usize,
+    /// Their tokens, where samples are tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_tokens: Option<usize>,
     /// Samples of a forward and backward pass on one device.
     pub micro_batch: usize,
     /// The memory policy in words: `bf16 · recompute stages`.
@@ -126,8 +129,9 @@ pub struct StepMetrics {
     /// Steps of the run that were skipped for a gradient that is not finite, with fp16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped_steps: Option<usize>,
-    /// Samples per second, without evaluation and saving.
-    pub samples_per_second: f64,
+    /// The speed, without evaluation and saving.
+    #[serde(flatten)]
+    pub speed: Throughput,
     /// Bytes in use on the device.
     pub in_use_bytes: Bytes,
     /// The peak in use since the run began. On a GPU, the highest reading at such an event.
@@ -143,6 +147,16 @@ pub struct StepMetrics {
     pub pages_peak_bytes: Option<Bytes>,
     /// Seconds since this process began the run.
     pub seconds: f64,
+}
+
+/// How fast steps were.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Throughput {
+    /// Samples per second.
+    pub samples_per_second: f64,
+    /// Tokens per second, where samples are tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_second: Option<f64>,
 }
 
 /// L2 norms of a step. Each is that of all tensors of all devices as one vector.
@@ -349,8 +363,9 @@ pub struct Done {
     pub best_eval_loss: Option<f64>,
     /// The step of the best evaluation.
     pub best_step: Option<usize>,
-    /// Samples per second over all steps of this process, without evaluation and saving.
-    pub samples_per_second: f64,
+    /// The speed over all steps of this process, without evaluation and saving.
+    #[serde(flatten)]
+    pub speed: Throughput,
     /// The peak in use on the device. On a GPU, the highest reading between steps.
     pub peak_in_use_bytes: Bytes,
     /// The most bytes that a GPU was found to have reserved.

@@ -28,7 +28,7 @@ pub mod tensorboard;
 
 pub use event::{
     Adapted, DeviceMetrics, Done, Ended, EvalMetrics, EvalScores, Event, Fitted, LeakKind, LeakMetrics,
-    LeakPoint, Observer, Quiet, Saved, Started, StepMetrics, StepNorms, Tick,
+    LeakPoint, Observer, Quiet, Saved, Started, StepMetrics, StepNorms, Throughput, Tick,
 };
 pub use run::{
     Difference, EvaluationPoint, RunCurves, RunDirectory, RunError, RunEvaluation, RunStatus, RunSummary,

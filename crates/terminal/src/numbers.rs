@@ -74,6 +74,12 @@ pub fn rate(per_second: f64) -> String {
     if per_second < 99.95 { format!("{per_second:.1}") } else { grouped(per_second.round() as usize) }
 }
 
+/// `200 samples/s`, and of tokens `200 samples/s (51,200 tokens/s)`.
+pub fn speed(samples_per_second: f64, tokens_per_second: Option<f64>) -> String {
+    let tokens = tokens_per_second.map(|tokens| format!(" ({} tokens/s)", rate(tokens)));
+    format!("{} samples/s{}", rate(samples_per_second), tokens.unwrap_or_default())
+}
+
 /// A duration as `0:41`, `12:05` or `1:02:03`.
 pub fn duration(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;

@@ -89,8 +89,9 @@ fn curve(run: &RunSummary) -> Option<String> {
 fn evaluation(evaluation: &RunEvaluation) -> String {
     let perplexity =
         evaluation.eval_perplexity.map(|perplexity| format!(", perplexity {}", decimal(perplexity)));
+    let bits = evaluation.eval_bits_per_byte.map(|bits| format!(", {} bits per byte", decimal(bits)));
     let accuracy = evaluation.eval_accuracy.map(|accuracy| format!(", {}", percent(accuracy)));
-    let more = [perplexity, accuracy].map(Option::unwrap_or_default).concat();
+    let more = [perplexity, bits, accuracy].map(Option::unwrap_or_default).concat();
     format!("{}{more}", decimal(evaluation.eval_loss))
 }
 

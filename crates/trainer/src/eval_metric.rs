@@ -6,6 +6,7 @@ use oomph_engine::{session::Session, task::default_task};
 
 use crate::{
     average_precision::Ranking,
+    evaluate::bits_per_byte,
     scores::{Scores, has_top_5},
 };
 
@@ -41,6 +42,7 @@ pub fn eval_metrics(session: &Session) -> Vec<EvalMetric> {
         metrics.push(EvalMetric::Accuracy);
     }
     metrics.extend(session.task.has_perplexity(target).then_some(EvalMetric::Perplexity));
+    metrics.extend(bits_per_byte(session, 0.0).map(|_| EvalMetric::BitsPerByte));
     match target {
         _ if !has_scores(session) => {}
         TargetSpec::Class { count } => {

@@ -70,6 +70,7 @@ impl Evaluation {
             EvalMetric::Loss => Some(self.loss),
             EvalMetric::Accuracy => self.accuracy,
             EvalMetric::Perplexity => self.perplexity,
+            EvalMetric::BitsPerByte => self.bits_per_byte,
             EvalMetric::Top5Accuracy => scores.top_5_accuracy,
             EvalMetric::MacroF1 => scores.macro_f1,
             EvalMetric::MicroF1 => scores.micro_f1,

@@ -29,7 +29,7 @@ Examples:
   oomph tokenizer corpus/ --vocabulary 32000 --out corpus.json
   oomph train gpt --set data.path=book.txt --set data.level=bpe --set data.tokenizer=tokenizer.json")]
 pub(crate) struct TokenizerArguments {
-    /// A text in UTF-8, plain or as `.gz`, a `.jsonl` file, or a folder with `.txt` and `.jsonl` files
+    /// A text in UTF-8, plain or as `.gz`, a `.jsonl` or `.parquet` file, or a folder with such files
     #[arg(value_name = "TEXT")]
     text: PathBuf,
     /// Number of tokens: the 256 bytes, what pairs are joined to, and `<|endoftext|>`
@@ -38,7 +38,7 @@ pub(crate) struct TokenizerArguments {
     /// The file to write
     #[arg(long, value_name = "FILE", default_value = "tokenizer.json", short_alias = 'o')]
     out: PathBuf,
-    /// The key of the text in each line of a `.jsonl` file
+    /// The key of the text in each line of a `.jsonl` file, or the column of a `.parquet` file
     #[arg(long, value_name = "KEY", default_value = "text")]
     text_key: String,
     #[command(flatten)]

@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::sharing::{Sharing, Strategy};
+use super::{
+    batch::batch_setting,
+    sharing::{Sharing, Strategy},
+};
 use crate::{
     device_name::DeviceName,
     error::ConfigError,
@@ -68,7 +71,7 @@ impl DeviceConfig {
         if sharing.is_of_replicas()
             && devices.len() > batch
             && let (Some(devices), Some(batch)) =
-                (section.ledger.given("devices"), train.ledger.setting("batch"))
+                (section.ledger.given("devices"), batch_setting(train, batch))
         {
             return Err(clash(devices, batch, &A_SAMPLE_EACH));
         }

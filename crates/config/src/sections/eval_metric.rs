@@ -17,6 +17,9 @@ pub enum EvalMetric {
     /// `perplexity`: the exponential of the loss of a language model.
     #[serde(rename = "perplexity")]
     Perplexity,
+    /// `bits per byte`: the loss of a language model in bits for each byte of the held-out text.
+    #[serde(rename = "bits per byte")]
+    BitsPerByte,
     /// `top-5 accuracy`: the share of samples whose class is among the five likeliest.
     #[serde(rename = "top-5 accuracy")]
     Top5Accuracy,
@@ -42,10 +45,11 @@ pub enum EvalMetric {
 
 impl EvalMetric {
     /// All measures with their names, as `train.best` has them.
-    pub(crate) const NAMES: [(&'static str, Self); 10] = [
+    pub(crate) const NAMES: [(&'static str, Self); 11] = [
         ("eval loss", Self::Loss),
         ("eval accuracy", Self::Accuracy),
         ("perplexity", Self::Perplexity),
+        ("bits per byte", Self::BitsPerByte),
         ("top-5 accuracy", Self::Top5Accuracy),
         ("macro f1", Self::MacroF1),
         ("micro f1", Self::MicroF1),
@@ -66,7 +70,7 @@ impl EvalMetric {
             Self::Accuracy | Self::Top5Accuracy | Self::MacroF1 | Self::MicroF1 | Self::Map | Self::R2 => {
                 true
             }
-            Self::Loss | Self::Perplexity | Self::Mae | Self::Rmse => false,
+            Self::Loss | Self::Perplexity | Self::BitsPerByte | Self::Mae | Self::Rmse => false,
         }
     }
 

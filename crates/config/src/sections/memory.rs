@@ -8,6 +8,7 @@ use crate::{
     precedence::{Rule, clash},
     section::{Refused, Section, as_integer, as_list, as_string, name_of},
     sections::{
+        batch::batch_setting,
         fit::{Allow, Fit},
         offload::Offload,
         sharing::Sharing,
@@ -202,7 +203,7 @@ impl Memory {
         if let Some(MicroBatch::Samples(samples)) = memory.micro_batch
             && samples > batch
             && let (Some(micro_batch), Some(batch)) =
-                (section.ledger.given("micro_batch"), train.ledger.setting("batch"))
+                (section.ledger.given("micro_batch"), batch_setting(train, batch))
         {
             return Err(clash(micro_batch, batch, &WITHIN_THE_BATCH));
         }

@@ -1,6 +1,7 @@
 //! The sections with keys that oomph itself knows, one per file.
 
 pub mod averaging;
+mod batch;
 pub mod class_weights;
 pub mod device;
 pub mod eval_metric;

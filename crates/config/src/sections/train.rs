@@ -1,6 +1,6 @@
 //! `[train]`.
 
-use super::{averaging::Averaging, class_weights::ClassWeights};
+use super::{averaging::Averaging, batch::BatchSize, class_weights::ClassWeights};
 use crate::{
     error::ConfigError,
     interval::{Interval, IntervalUnits},
@@ -16,6 +16,8 @@ pub struct Train {
     pub length: Length,
     /// `batch`: samples of one optimizer step over all devices; from 1 to a billion, default 32.
     pub batch: usize,
+    /// `batch` in tokens, if it is given as those: a multiple of `data.steps`.
+    pub batch_tokens: Option<usize>,
     /// `eval_batch`: samples of one forward pass of evaluation; at least 1, by default the micro-batch.
     pub eval_batch: Option<usize>,
     /// `seed`: the seed of all randomness in a run; default 0.
@@ -57,10 +59,14 @@ const DEFAULT_EPOCHS: usize = 10;
 pub const MOST_SAMPLES: usize = 1_000_000_000;
 
 impl Train {
-    pub(crate) fn read(section: &Section) -> Result<Self, ConfigError> {
+    /// Reads the section. `data` has the tokens of a sample.
+    pub(crate) fn read(section: &Section, data: &Section) -> Result<Self, ConfigError> {
+        let length = Length::read(section)?;
+        let BatchSize { samples: batch, tokens: batch_tokens } = BatchSize::read(section, data)?;
         let train = Self {
-            length: Length::read(section)?,
-            batch: section.integer("batch", 32, 1..=MOST_SAMPLES)?,
+            length,
+            batch,
+            batch_tokens,
             eval_batch: section.optional_integer("eval_batch", 1..=MOST_SAMPLES)?,
             seed: section.unsigned("seed", 0)?,
             eval_every: Interval::Epochs(1).read(section, "eval_every", IntervalUnits::Progress)?,

@@ -20,7 +20,7 @@ use std::{
 
 use oomph_config::Value;
 
-use crate::DataError;
+use crate::{DataError, text::documents::ENDINGS};
 
 /// The kind of data at a path.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +71,7 @@ pub fn detect(path: &Path) -> Result<Detected, DataError> {
     let found = match metadata.is_dir() {
         true => in_folder(path)?,
         false if has_ending(path, &["csv", "tsv"]) => tables::detect(path)?,
-        false if has_ending(path, &["txt", "jsonl"]) => Some(texts::of_file(path)?),
+        false if has_ending(path, &ENDINGS) => Some(texts::of_file(path)?),
         false => None,
     };
     found.ok_or_else(|| DataError::NothingDetected { path: path.to_owned() })

@@ -6,6 +6,7 @@ use crate::{
     text::{
         TEXT_KEY,
         corpus::{self, Reading},
+        documents::ENDINGS,
     },
 };
 
@@ -17,9 +18,9 @@ pub(super) fn of_file(path: &Path) -> Result<Detected, DataError> {
     described(path, "1 text file".to_owned())
 }
 
-/// The `.txt` and `.jsonl` files of a folder.
+/// The text files of a folder.
 pub(super) fn in_folder(folder: &Path, files: &[PathBuf]) -> Result<Option<Detected>, DataError> {
-    let count = files.iter().filter(|path| has_ending(path, &["txt", "jsonl"])).count();
+    let count = files.iter().filter(|path| has_ending(path, &ENDINGS)).count();
     let ending = if count == 1 { "" } else { "s" };
     (count > 0).then(|| described(folder, format!("{count} text file{ending}"))).transpose()
 }

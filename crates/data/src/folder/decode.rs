@@ -9,7 +9,7 @@ use oomph_core::{Bytes, open_file};
 
 use super::jpeg;
 use crate::{
-    survey::StoredSample,
+    stored::StoredSample,
     transform::{Fit, ImageShape, Resize, View, fitted},
 };
 

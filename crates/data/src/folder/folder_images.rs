@@ -9,7 +9,7 @@ use super::{
     decode::{DecodeError, Decoder, Photo},
     scan::FolderPart,
 };
-use crate::{SampleError, survey::StoredSample, transform::ImageShape};
+use crate::{SampleError, stored::StoredSample, transform::ImageShape};
 
 /// The images of one part: where they are, how they are decoded, and those decoded before.
 pub(super) struct FolderImages {

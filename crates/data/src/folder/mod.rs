@@ -34,7 +34,7 @@ use crate::{
     digest::Digest,
     image_reader::spread,
     source::Parts,
-    survey::StoredSample,
+    stored::StoredSample,
     transform::{ImageShape, ImageTransform, Statistics},
 };
 

@@ -105,10 +105,14 @@ impl Assembler {
     /// One sample of the source. The outer error is a panic of the source, the inner one an unreadable sample.
     fn sample(&self, visit: Visit) -> Result<Result<Sample, SampleError>, DataError> {
         let Visit { index, occurrence } = visit;
-        let of_sample = self.augment.map(|key| key.with(index as u64));
-        // Each occurrence of a sample is augmented differently.
-        let augment = of_sample.map(|key| occurrence.map_or(key, |place| key.with(place as u64)));
-        catch_unwind(AssertUnwindSafe(|| self.source.sample(self.split, index, augment)))
+        let sample = || {
+            let Some(epoch) = self.augment else { return self.source.sample(self.split, index, None) };
+            let of_sample = epoch.with(index as u64);
+            // Each occurrence of a sample is augmented differently.
+            let augment = occurrence.map_or(of_sample, |place| of_sample.with(place as u64));
+            self.source.sample_in_epoch(self.split, index, epoch, augment)
+        };
+        catch_unwind(AssertUnwindSafe(sample))
             .map_err(|panic| DataError::Panicked { sample: self.name(index), message: message(&*panic) })
     }
 

@@ -11,7 +11,7 @@ use self::{image::SyntheticImages, sequence::SyntheticSequences, tokens::Synthet
 use crate::{
     DataError, ImageReader, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     source::Parts,
-    survey::StoredSample,
+    stored::StoredSample,
     transform::{ImageShape, TransformSettings},
 };
 

@@ -6,22 +6,23 @@ use std::{
 
 use oomph_core::Bytes;
 
-use super::documents::{TextKind, TextPart, visit};
+use super::documents::{ENDINGS, TextKind, TextPart, visit};
 use crate::{
     DataError, Flaw, FormatProblem,
+    detect::has_ending,
     input::{Input, read_file},
 };
 
 /// How the files of a text are read.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
-    /// The key of the text in JSON lines.
+    /// The key of the text in JSON lines, or the column in Parquet files.
     pub(crate) text_key: String,
     /// A larger file is refused.
     pub(crate) max_file_bytes: Bytes,
 }
 
-/// The file at `path`, or the `.txt` and `.jsonl` files of that folder in the order of their names, without subfolders and
+/// The file at `path`, or the `.txt`, `.jsonl` and `.parquet` files of that folder in the order of their names, without subfolders and
 /// hidden files.
 pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     let metadata = fs::metadata(path).map_err(|error| failed(path, error))?;
@@ -32,10 +33,7 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     for entry in fs::read_dir(path).map_err(|error| failed(path, error))? {
         let file = entry.map_err(|error| failed(path, error))?.path();
         let hidden = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        let is_text = file.extension().is_some_and(|extension| {
-            extension.eq_ignore_ascii_case("txt") || extension.eq_ignore_ascii_case("jsonl")
-        });
-        if is_text && !hidden && file.is_file() {
+        if has_ending(&file, &ENDINGS) && !hidden && file.is_file() {
             files.push(file);
         }
     }
@@ -58,8 +56,8 @@ pub(crate) fn read(files: &[PathBuf], reading: &Reading) -> Result<String, DataE
     for file in files {
         match TextKind::of(file) {
             TextKind::Plain => add(&read_file(file, reading.max_file_bytes, decode)?),
-            // A document of JSON lines is one part.
-            TextKind::JsonLines => visit(file, reading, &mut |part| {
+            // A document of these is one part.
+            TextKind::JsonLines | TextKind::Parquet => visit(file, reading, &mut |part| {
                 if let TextPart::Text(document) = part {
                     add(document);
                 }
@@ -114,7 +112,7 @@ mod tests {
             let read = files(path).and_then(|files| read(&files, &reading(Bytes::new(8))));
             read.unwrap_err().to_string()
         };
-        assert!(message(folder.path()).contains("has no `.txt` or `.jsonl` files"));
+        assert!(message(folder.path()).contains("has no `.txt`, `.jsonl` or `.parquet` files"));
         assert!(message(&folder.path().join("gone")).contains("does not exist"));
         let file = folder.path().join("a.txt");
         fs::write(&file, b"caf\xe9").unwrap();

@@ -6,7 +6,7 @@ use oomph_core::Bytes;
 use oomph_tokens::cut;
 use serde_json::{Map, Value};
 
-use super::corpus::Reading;
+use super::{corpus::Reading, parquet};
 use crate::{
     DataError, Flaw, FormatProblem,
     detect::has_ending,
@@ -41,21 +41,32 @@ pub(super) enum TextKind {
     Plain,
     /// A line is an object with a document.
     JsonLines,
+    /// A row has a document in one of its columns.
+    Parquet,
 }
+
+/// The endings of files with texts.
+pub(crate) const ENDINGS: [&str; 3] = ["txt", "jsonl", "parquet"];
 
 impl TextKind {
     /// By the name of a file.
     pub(super) fn of(path: &Path) -> Self {
-        if has_ending(path, &["jsonl"]) { Self::JsonLines } else { Self::Plain }
+        match () {
+            () if has_ending(path, &["jsonl"]) => Self::JsonLines,
+            () if has_ending(path, &["parquet"]) => Self::Parquet,
+            () => Self::Plain,
+        }
     }
 }
 
 /// Passes the documents of a file to `each`.
 pub(crate) fn visit(path: &Path, reading: &Reading, each: &mut Visitor<'_>) -> Result<(), DataError> {
-    read_file(path, reading.max_file_bytes, |input| match TextKind::of(path) {
-        TextKind::Plain => plain(input, each),
-        TextKind::JsonLines => json_lines(input, &reading.text_key, each),
-    })
+    let limit = reading.max_file_bytes;
+    match TextKind::of(path) {
+        TextKind::Plain => read_file(path, limit, |input| plain(input, each)),
+        TextKind::JsonLines => read_file(path, limit, |input| json_lines(input, &reading.text_key, each)),
+        TextKind::Parquet => parquet::visit(path, reading, each),
+    }
 }
 
 /// A text in pieces.

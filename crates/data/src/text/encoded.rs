@@ -5,9 +5,13 @@ use std::path::{Path, PathBuf};
 use oomph_core::{Key, SampleSpec, Split};
 use oomph_tokens::{TextDigests, TokenFile, Tokenizer};
 
-use super::{held_out_origin, packed, settings::TextSettings};
+use super::{
+    held_out_origin, packed,
+    settings::TextSettings,
+    windows::{Windows, wrapped},
+};
 use crate::{
-    DataError, OpenContext, Sample, SampleError, Source, Target, Values, digest::Digest, survey::StoredSample,
+    DataError, OpenContext, Sample, SampleError, Source, Target, Values, digest::Digest, stored::StoredSample,
 };
 
 impl TextSettings {
@@ -39,6 +43,7 @@ impl TextSettings {
             in_train,
             steps: self.steps,
             carry: self.carry,
+            windows: self.windows,
             bytes_per_token,
         })
     }
@@ -52,24 +57,35 @@ pub(super) struct EncodedText {
     in_train: u64,
     steps: usize,
     carry: bool,
+    windows: Windows,
     bytes_per_token: Option<f64>,
 }
 
 impl EncodedText {
-    /// The tokens of a sample, and `more` behind them.
-    fn read(&self, split: Split, index: usize, more: u64) -> Result<Vec<i32>, SampleError> {
-        let start = match split {
-            Split::Train => 0,
-            Split::Test => self.in_train,
+    /// The `count` tokens of a sample that begins `offset` tokens behind its place.
+    fn read(&self, split: Split, index: usize, offset: usize, count: u64) -> Result<Vec<i32>, SampleError> {
+        let part = match split {
+            Split::Train => 0..self.in_train,
+            Split::Test => self.in_train..self.tokens.tokens(),
         };
-        let from = start + index as u64 * self.steps as u64;
-        let tokens = self.tokens.read(from..from + self.steps as u64 + more);
-        let tokens = tokens.map_err(|error| {
-            let file = self.tokens.path().display();
-            SampleError::new(self.sample_name(split, index), format!("`{file}` cannot be read: {error}"))
-        })?;
+        let from = offset as u64 + index as u64 * self.steps as u64;
+        let mut tokens = Vec::new();
+        for range in wrapped(from, count, part.end - part.start) {
+            let read = self.tokens.read(part.start + range.start..part.start + range.end);
+            tokens.extend(read.map_err(|error| {
+                let file = self.tokens.path().display();
+                SampleError::new(self.sample_name(split, index), format!("`{file}` cannot be read: {error}"))
+            })?);
+        }
         // A forged token may be above all others; the loader refuses it, also below 0.
         Ok(tokens.into_iter().map(u32::cast_signed).collect())
+    }
+
+    fn window(&self, split: Split, index: usize, offset: usize) -> Result<Sample, SampleError> {
+        let mut input = self.read(split, index, offset, self.steps as u64 + 1)?;
+        let target = input[1..].to_vec();
+        input.truncate(self.steps);
+        Ok(Sample { input: Values::Tokens(input), target: Target::Tokens(target) })
     }
 }
 
@@ -108,7 +124,7 @@ impl Source for EncodedText {
     }
 
     fn inspect(&self, split: Split, index: usize) -> Result<StoredSample, SampleError> {
-        Ok(StoredSample { tokens: self.read(split, index, 0)?, ..StoredSample::default() })
+        Ok(StoredSample { tokens: self.read(split, index, 0, self.steps as u64)?, ..StoredSample::default() })
     }
 
     fn held_out_origin(&self) -> Option<String> {
@@ -117,9 +133,10 @@ impl Source for EncodedText {
     }
 
     fn sample(&self, split: Split, index: usize, _: Option<Key>) -> Result<Sample, SampleError> {
-        let mut input = self.read(split, index, 1)?;
-        let target = input[1..].to_vec();
-        input.truncate(self.steps);
-        Ok(Sample { input: Values::Tokens(input), target: Target::Tokens(target) })
+        self.window(split, index, 0)
+    }
+
+    fn sample_in_epoch(&self, split: Split, index: usize, epoch: Key, _: Key) -> Result<Sample, SampleError> {
+        self.window(split, index, self.windows.offset(self.steps, epoch))
     }
 }

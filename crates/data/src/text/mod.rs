@@ -2,11 +2,13 @@ pub(crate) mod corpus;
 pub(crate) mod documents;
 mod encoded;
 mod packed;
+mod parquet;
 mod prompt;
 mod settings;
 mod tokenizer_file;
 mod train;
 pub(crate) mod vocabulary_file;
+mod windows;
 
 use std::{
     path::{Path, PathBuf},
@@ -16,15 +18,18 @@ use std::{
 use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec, grouped};
 use oomph_tokens::{Level, Vocabulary};
 
-use self::settings::{TextSettings, TokenKind};
 pub use self::{prompt::Prompt, settings::text, train::train_tokenizer};
+use self::{
+    settings::{TextSettings, TokenKind},
+    windows::{Windows, wrapped},
+};
 use crate::{
     DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     declared::{Declared, MANY},
     digest::{Digest, little_endian},
     download::download,
     source::Parts,
-    survey::StoredSample,
+    stored::StoredSample,
 };
 
 /// The default of `data.text_key`.
@@ -109,6 +114,7 @@ impl TextSettings {
             parts: Parts { train, test },
             steps: self.steps,
             carry: self.carry,
+            windows: self.windows,
         })
     }
 
@@ -136,8 +142,25 @@ struct TextSource {
     parts: Parts<Vec<i32>>,
     steps: usize,
     carry: bool,
+    windows: Windows,
     /// UTF-8 bytes of the held-out text for each of its tokens.
     bytes_per_token: Option<f64>,
+}
+
+impl TextSource {
+    /// The sample that begins `offset` tokens behind its place.
+    fn window(&self, split: Split, index: usize, offset: usize) -> Sample {
+        let part = self.parts.of(split);
+        let (from, count) = (offset + index * self.steps, self.steps + 1);
+        let ranges = wrapped(from as u64, count as u64, part.len() as u64);
+        let mut input = Vec::with_capacity(count);
+        ranges.into_iter().for_each(|range| {
+            input.extend_from_slice(&part[range.start as usize..range.end as usize]);
+        });
+        let target = input[1..].to_vec();
+        input.truncate(self.steps);
+        Sample { input: Values::Tokens(input), target: Target::Tokens(target) }
+    }
 }
 
 impl Source for TextSource {
@@ -187,10 +210,11 @@ impl Source for TextSource {
     }
 
     fn sample(&self, split: Split, index: usize, _: Option<Key>) -> Result<Sample, SampleError> {
-        let from = index * self.steps;
-        let tokens = &self.parts.of(split)[from..=from + self.steps];
-        let (input, target) = (&tokens[..self.steps], &tokens[1..]);
-        Ok(Sample { input: Values::Tokens(input.to_vec()), target: Target::Tokens(target.to_vec()) })
+        Ok(self.window(split, index, 0))
+    }
+
+    fn sample_in_epoch(&self, split: Split, index: usize, epoch: Key, _: Key) -> Result<Sample, SampleError> {
+        Ok(self.window(split, index, self.windows.offset(self.steps, epoch)))
     }
 
     fn host_bytes(&self) -> Bytes {
@@ -248,6 +272,42 @@ mod tests {
         let whole = open(&settings(&path, "steps = 7\nheld_out = 0.0")).expect("nothing is held out");
         assert_eq!([Split::Train, Split::Test].map(|split| whole.len(split)), [14, 0]);
         assert!(matches!(open(&settings(&path, "steps = 80")), Err(DataError::TooShort { .. })));
+    }
+
+    #[test]
+    fn each_epoch_cuts_the_training_text_at_other_places() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let path = place.path().join("text.txt");
+        let text: String = ('a'..='z').chain('A'..='N').collect();
+        std::fs::write(&path, &text).expect("written");
+        let inputs = |more: &str, epoch: Option<u64>| {
+            let source =
+                open(&settings(&path, &format!("steps = 6\nheld_out = 0.2\n{more}"))).expect("a text");
+            let tokens = source.class_names().expect("a vocabulary").to_vec();
+            assert_eq!(source.len(Split::Train), 5);
+            let text = |index| {
+                let sample = match epoch {
+                    Some(epoch) => {
+                        let key = Key::new(7).with(epoch);
+                        source.sample_in_epoch(Split::Train, index, key, key.with(index as u64))
+                    }
+                    None => source.sample(Split::Train, index, None),
+                };
+                let Values::Tokens(input) = sample.expect("it is there").input else { panic!("tokens") };
+                input.into_iter().map(|token| tokens[token as usize].as_str()).collect::<String>()
+            };
+            (0..5).map(text).collect::<Vec<_>>()
+        };
+        let fixed = ["abcdef", "ghijkl", "mnopqr", "stuvwx", "yzABCD"];
+        let epochs: Vec<_> = (0..20).map(|epoch| inputs("carry = false", Some(epoch))).collect();
+        assert!(epochs.iter().any(|epoch| *epoch == ["fghijk", "lmnopq", "rstuvw", "xyzABC", "DEFabc"]));
+        assert!(epochs.contains(&fixed.map(str::to_owned).to_vec()));
+        assert_eq!(epochs[3], inputs("carry = false", Some(3)));
+        // Evaluation, windows that are fixed, and samples that carry a state.
+        assert_eq!(inputs("carry = false", None), fixed);
+        for settings in ["carry = false\nwindows = 'fixed'", "carry = true"] {
+            (0..20).for_each(|epoch| assert_eq!(inputs(settings, Some(epoch)), fixed));
+        }
     }
 
     #[test]

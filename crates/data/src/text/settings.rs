@@ -4,32 +4,33 @@ use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 use oomph_tokens::Level;
 
-use super::{TEXT_KEY, corpus::Reading};
+use super::{TEXT_KEY, corpus::Reading, windows::Windows};
 use crate::{
     OpenSource,
     download::Remote,
     place::{DataPath, optional_path},
 };
 
-/// Reads the settings of a text for language modelling: one file, or all `.txt` and `.jsonl` files of a folder in the order of
-/// their names.
+/// Reads the settings of a text for language modelling: one file, or all `.txt`, `.jsonl` and `.parquet` files of a folder in
+/// the order of their names.
 ///
 /// A sample is a piece of the text; its target at each step is the next token.
 ///
 /// | key | default | meaning |
 /// |---|---|---|
-/// | `path` | | a file, plain or as `.gz`, or a folder of `.txt` and `.jsonl` files, in UTF-8. Each line of a `.jsonl` file is a JSON object |
+/// | `path` | | a file, plain or as `.gz`, or a folder of `.txt`, `.jsonl` and `.parquet` files, in UTF-8. Each line of a `.jsonl` file is a JSON object |
 /// | `name` | `none` | `tiny-shakespeare`: the text that `download` fetches |
 /// | `download` | `false` | fetches the text `name` to `path`, if that does not exist |
 /// | `level` | `char` | a token is a character, or with `word` a word between spaces; the end of a line is a token too. With `bpe` a token is one of `tokenizer` |
 /// | `tokenizer` | none | with `bpe`: a `tokenizer.json` of GPT-2's layout, a checkpoint's `source.json`, or weights that `oomph export` wrote |
-/// | `text_key` | `text` | the key of the text in each line of a `.jsonl` file |
+/// | `text_key` | `text` | the key of the text in each line of a `.jsonl` file, or the column of a `.parquet` file |
 /// | `steps` | 128 | tokens of a sample |
 /// | `held_out` | 0.1 | the share at the end of the text that is held out |
 /// | `vocabulary` | 65,536 | the largest number of different tokens; rarer ones are unknown. With `bpe` the number of the tokenizer's tokens, for plans without it |
 /// | `vocabulary_file` | none | takes the vocabulary from this file instead of the text, and ignores `vocabulary` and `min_count`: weights that `oomph export` wrote, a checkpoint's `source.json`, or a list of tokens in JSON |
 /// | `min_count` | 1 | tokens that are rarer in the training part are unknown |
 /// | `carry` | `true` | samples are read in the order of the text, and a recurrent model keeps its state from one to the next; `false`: samples are shuffled, and each starts with an empty state |
+/// | `windows` | `shifted` | without `carry`, where the samples of a training begin: at the multiples of `steps`, behind an offset that each epoch draws; `fixed`: without an offset |
 /// | `max_file_bytes` | `1GiB` | a larger file is refused |
 ///
 /// # Errors
@@ -79,6 +80,7 @@ pub(super) struct TextSettings {
     pub(super) vocabulary_file: Option<PathBuf>,
     pub(super) min_count: usize,
     pub(super) carry: bool,
+    pub(super) windows: Windows,
     pub(super) reading: Reading,
 }
 
@@ -117,19 +119,24 @@ impl TextSettings {
                 section.optional_integer("vocabulary", VOCABULARY)?.unwrap_or(MOST_LISTED)
             }
         };
+        let carry = section.boolean("carry", true)?;
         Ok(Self {
             kind,
             tokenizer: optional_path(section, "tokenizer")?,
             vocabulary_file: vocabulary_file.map(PathBuf::from),
             remote: download.then(tiny_shakespeare),
-            path: DataPath::read(section, "a text file, or a folder of `.txt` or `.jsonl` files")?,
+            path: DataPath::read(
+                section,
+                "a text file, or a folder of `.txt`, `.jsonl` or `.parquet` files",
+            )?,
             is_known,
             told_vocabulary: Some(vocabulary).filter(|_| section.contains("vocabulary")),
             steps: section.integer("steps", 128, 1..=1_048_576)?,
             held_out: section.number("held_out", 0.1, 0.0..1.0)?,
             vocabulary,
             min_count: section.integer("min_count", 1, 1..)?,
-            carry: section.boolean("carry", true)?,
+            carry,
+            windows: Windows::read(section, carry)?,
             reading: Reading {
                 text_key: section.string("text_key", TEXT_KEY)?,
                 max_file_bytes: section.bytes("max_file_bytes")?.unwrap_or(Bytes::mib(1024)),

@@ -51,6 +51,7 @@ pub(crate) fn run(name: &str, count: usize, speed: f64) -> RunSummary {
                 eval_loss: loss(index) + 0.08 * share(index),
                 eval_accuracy: Some(0.97 - loss(index) / 3.0),
                 eval_perplexity: None,
+                eval_bits_per_byte: None,
             };
             let seconds = point.seconds;
             run.curves.evaluations.push(EvaluationPoint { evaluation, is_best: false, seconds });

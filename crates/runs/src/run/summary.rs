@@ -97,6 +97,9 @@ pub struct RunEvaluation {
     /// The exponential of the loss, for language models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_perplexity: Option<f64>,
+    /// The loss in bits for each byte of the held-out text, for language models of characters or byte pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_bits_per_byte: Option<f64>,
 }
 
 /// The fields of a line of `metrics.jsonl` that a summary needs. Numbers that are not finite are `null`.
@@ -115,10 +118,8 @@ enum LogLine {
         reading: StepReading,
     },
     Eval {
-        step: usize,
-        eval_loss: Option<f64>,
-        eval_accuracy: Option<f64>,
-        eval_perplexity: Option<f64>,
+        #[serde(flatten)]
+        evaluated: Evaluated,
         #[serde(default)]
         best: bool,
     },
@@ -132,6 +133,16 @@ enum LogLine {
     },
     #[serde(other)]
     Other,
+}
+
+/// What the lines of evaluations say.
+#[derive(Deserialize)]
+struct Evaluated {
+    step: usize,
+    eval_loss: Option<f64>,
+    eval_accuracy: Option<f64>,
+    eval_perplexity: Option<f64>,
+    eval_bits_per_byte: Option<f64>,
 }
 
 /// What both the lines of steps and the last line say.
@@ -150,6 +161,20 @@ struct StepReading {
     accuracy: Option<f64>,
     lr: Option<f64>,
     in_use_bytes: Option<Bytes>,
+}
+
+impl Evaluated {
+    /// The evaluation, if its loss is finite.
+    fn finite(self) -> Option<RunEvaluation> {
+        let Self { step, eval_loss, eval_accuracy, eval_perplexity, eval_bits_per_byte } = self;
+        Some(RunEvaluation {
+            step,
+            eval_loss: eval_loss?,
+            eval_accuracy,
+            eval_perplexity,
+            eval_bits_per_byte,
+        })
+    }
 }
 
 impl RunSummary {
@@ -288,17 +313,18 @@ impl LogReader {
                     in_use_bytes: reading.in_use_bytes.filter(|_| self.is_metered),
                 });
             }
-            LogLine::Eval { step, eval_loss: Some(eval_loss), eval_accuracy, eval_perplexity, best } => {
-                let evaluation = RunEvaluation { step, eval_loss, eval_accuracy, eval_perplexity };
-                let seconds = self.earlier_seconds + self.seconds;
-                self.curves.evaluate(EvaluationPoint { evaluation, is_best: best, seconds });
+            LogLine::Eval { evaluated, best } => {
+                if let Some(evaluation) = evaluated.finite() {
+                    let seconds = self.earlier_seconds + self.seconds;
+                    self.curves.evaluate(EvaluationPoint { evaluation, is_best: best, seconds });
+                }
             }
             LogLine::Done { trained, ended } => {
                 self.trained(&trained);
                 self.ended = Some(ended);
             }
             LogLine::Error { message } => self.error = Some(message),
-            LogLine::Eval { eval_loss: None, .. } | LogLine::Other => {}
+            LogLine::Other => {}
         }
     }
 

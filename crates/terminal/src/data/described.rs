@@ -2,7 +2,8 @@
 
 use oomph_config::Config;
 use oomph_core::{InputSpec, Split, TargetSpec};
-use oomph_data::{Columns, Source, survey::Survey, transform::Statistics};
+use oomph_data::{Columns, Source, transform::Statistics};
+use oomph_survey::Survey;
 use serde::Serialize;
 
 use super::preview::WrittenPreview;

@@ -1,10 +1,8 @@
 //! The description of a source, for people.
 
 use oomph_core::Split;
-use oomph_data::{
-    Source,
-    survey::{StoredImages, Survey},
-};
+use oomph_data::Source;
+use oomph_survey::{StoredImages, Survey};
 
 use super::described::Described;
 use crate::{

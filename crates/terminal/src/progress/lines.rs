@@ -1,12 +1,12 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use oomph_core::printable;
-use oomph_runs::{EvalMetrics, EvalScores, Event, Saved, Started, StepMetrics, Tick};
+use oomph_runs::{EvalMetrics, EvalScores, Event, Saved, Started, StepMetrics, Throughput, Tick};
 
 use super::sign_of_life::SignOfLife;
 use crate::{
     notices::Notices,
-    numbers::{date, decimal, elapsed, grouped, measured, percent, plural, power_of_two, rate, step_time},
+    numbers::{date, decimal, elapsed, grouped, measured, percent, plural, power_of_two, speed, step_time},
     table::pairs,
 };
 
@@ -87,6 +87,8 @@ pub(super) fn header(started: &Started) -> String {
     };
     let micro_batches = (*micro_batch < batch.div_ceil(*world_size))
         .then(|| format!(" in micro-batches of {}", grouped(*micro_batch)));
+    let tokens = started.batch_tokens.map(|tokens| format!(" ({} tokens)", grouped(tokens)));
+    let samples = format!("{}{}", grouped(*batch), tokens.unwrap_or_default());
     let epochs = steps.div_ceil((*steps_per_epoch).max(1));
     let resumed = started
         .resumed_from
@@ -108,7 +110,7 @@ pub(super) fn header(started: &Started) -> String {
                 grouped(started.test_samples)
             )),
         ),
-        ("batch", Some(format!("{}{replicas}{}", grouped(*batch), micro_batches.unwrap_or_default()))),
+        ("batch", Some(format!("{}{replicas}{}", samples, micro_batches.unwrap_or_default()))),
         ("length", Some(format!("{} in {}", plural(*steps, "step"), plural(epochs, "epoch")))),
         ("device", Some(device.clone())),
         ("precision", Some(started.policy.clone())),
@@ -135,7 +137,8 @@ pub(super) fn figures(metrics: &StepMetrics, between: &str) -> String {
     let scale = metrics.loss_scale.map(|scale| format!("loss scale {}", power_of_two(scale)));
     let skipped = metrics.skipped_steps.filter(|skipped| *skipped > 0);
     let skipped = skipped.map(|skipped| format!("{} skipped", plural(skipped, "step")));
-    let speed = Some(format!("{} samples/s", rate(metrics.samples_per_second)));
+    let Throughput { samples_per_second, tokens_per_second } = metrics.speed;
+    let speed = Some(speed(samples_per_second, tokens_per_second));
     let memory = match metrics.reserved_bytes {
         // Between steps a GPU has little in use. What it has reserved is what the steps needed.
         Some(reserved) => format!("in use {}{between}reserved {reserved}", metrics.in_use_bytes),
@@ -197,7 +200,7 @@ mod tests {
             norms: None,
             loss_scale,
             skipped_steps,
-            samples_per_second: 200.0,
+            speed: Throughput { samples_per_second: 200.0, tokens_per_second: None },
             in_use_bytes: Bytes::new(1),
             peak_in_use_bytes: Bytes::new(1),
             step_peak_bytes: None,
@@ -224,6 +227,9 @@ mod tests {
             ..metrics(None, None)
         };
         check(with_norm, "loss 0.5000, gradient norm 2.5000, 200 samples/s");
+        let speed = Throughput { samples_per_second: 200.0, tokens_per_second: Some(51_200.0) };
+        let of_tokens = StepMetrics { speed, ..metrics(None, None) };
+        check(of_tokens, "loss 0.5000, 200 samples/s (51,200 tokens/s)");
         let on_gpu = StepMetrics { reserved_bytes: Some(Bytes::new(3 << 20)), ..metrics(None, None) };
         check(on_gpu, "loss 0.5000, 200 samples/s, in use 1 B, reserved 3.00 MiB");
     }

@@ -6,7 +6,7 @@ use oomph_config::{Config, sections::class_weights::ClassWeights as Setting};
 use oomph_core::{Split, TargetSpec};
 use oomph_data::{
     Source,
-    survey::{class_counts, label_counts},
+    stored::{class_counts, label_counts},
 };
 use oomph_engine::{class_weights::ClassWeights, task::Task};
 

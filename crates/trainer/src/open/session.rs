@@ -2,8 +2,8 @@ use std::{num::NonZeroUsize, ops::Range, sync::Arc};
 
 use burn::tensor::Device;
 use oomph_calibration::{Calibration, MachineKey, reference};
-use oomph_config::{Config, DeviceName, Recompute};
-use oomph_core::{Bytes, TargetSpec};
+use oomph_config::{Config, ConfigError, DeviceName, Recompute};
+use oomph_core::{Bytes, InputSpec, TargetSpec};
 use oomph_data::{
     LoaderOptions, Source, SourceRecord,
     sampling::{ClassMembers, Sampling},
@@ -28,7 +28,9 @@ use crate::{
 /// # Errors
 /// The first error, with its place in the configuration if there is one.
 pub fn open(config: Config, registry: &Registry) -> Result<Session, SessionError> {
-    opened(config, registry, |components, config| Ok(components.open_source(config)?))
+    let session = opened(config, registry, |components, config| Ok(components.open_source(config)?))?;
+    check_batch(&session)?;
+    Ok(session)
 }
 
 /// Opens a session for a trained model. `record` finds the record of its data: statistics and columns that the configuration
@@ -67,7 +69,10 @@ pub fn open_on(
 /// The errors of [`open`] that are not about the device.
 pub fn open_to_plan(config: Config, registry: &Registry) -> Result<Session, SessionError> {
     let device = |config: &Config| Ok((Device::flex(), config.memory.limit.into_iter().collect()));
-    assemble(config, registry, device, |components, config| Ok(components.source_to_plan(config)?))
+    let session =
+        assemble(config, registry, device, |components, config| Ok(components.source_to_plan(config)?))?;
+    check_batch(&session)?;
+    Ok(session)
 }
 
 fn opened(
@@ -137,6 +142,18 @@ fn assemble(
         check_names(&session.config, "memory.recompute", named, &stages)?;
     }
     Ok(session)
+}
+
+/// Checks that a batch in tokens is one of tokens.
+fn check_batch(session: &Session) -> Result<(), ConfigError> {
+    let train = &session.config.train;
+    let Some(tokens) = train.batch_tokens else { return Ok(()) };
+    let because = match session.spec().input {
+        InputSpec::Tokens { steps, .. } if steps.saturating_mul(train.batch) == tokens => return Ok(()),
+        InputSpec::Tokens { steps, .. } => format!("a sample has {steps} tokens"),
+        _ => "the data has no tokens".to_owned(),
+    };
+    Err(session.config.invalid("train.batch", format!("a number of samples: {because}")))
 }
 
 /// The options of the loader, with the members of the classes that balanced sampling draws from.

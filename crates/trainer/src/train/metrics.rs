@@ -3,7 +3,7 @@ use oomph_data::Targets;
 use oomph_engine::{session::Session, step::Stepper};
 use oomph_memory::{Account, charge};
 use oomph_runs::{
-    DeviceMetrics, Done, Ended, EvalMetrics, Event, StepMetrics, StepNorms,
+    DeviceMetrics, Done, Ended, EvalMetrics, Event, StepMetrics, StepNorms, Throughput,
     state::{StepSums, TrainProgress},
 };
 
@@ -49,7 +49,7 @@ impl Training<'_> {
                 .map(|norms| StepNorms { gradient_norm: norms.gradient, parameter_norm: norms.parameter }),
             loss_scale: self.driver.stepper.loss_scale.map(|loss_scale| loss_scale.scale()),
             skipped_steps: self.skipped_steps(),
-            samples_per_second: self.clock.stopwatch.lap(),
+            speed: throughput(self.session, self.clock.stopwatch.lap()),
             in_use_bytes: memory.in_use_bytes,
             peak_in_use_bytes: memory.peak_in_use_bytes,
             step_peak_bytes,
@@ -171,7 +171,7 @@ impl Training<'_> {
             best_value: best.best,
             best_eval_loss: best.best.filter(|_| best.metric == EvalMetric::Loss),
             best_step: best.best_step,
-            samples_per_second: self.clock.stopwatch.total(),
+            speed: throughput(self.session, self.clock.stopwatch.total()),
             peak_in_use_bytes: self.memory.gauge.look().peak_in_use_bytes,
             peak_reserved_bytes: self.memory.gauge.peak_reserved_bytes,
             devices: device_metrics(self.session, &self.driver.stepper),
@@ -184,6 +184,15 @@ impl Training<'_> {
         };
         self.log.event(Event::Done(done.clone()))?;
         Ok(done)
+    }
+}
+
+/// The speed of so many samples per second.
+fn throughput(session: &Session, samples_per_second: f64) -> Throughput {
+    let tokens = session.spec().input.tokens();
+    Throughput {
+        samples_per_second,
+        tokens_per_second: tokens.map(|tokens| tokens as f64 * samples_per_second),
     }
 }
 

@@ -194,6 +194,7 @@ fn started(training: &Training<'_>, checkpoint: Option<&Checkpoint>) -> Started 
         strategy: session.config.device.sharing.name(),
         world_size: session.world_size(),
         batch: session.config.train.batch,
+        batch_tokens: spec.input.tokens().map(|tokens| tokens.saturating_mul(session.config.train.batch)),
         micro_batch: micro_batch(session),
         policy: describe_policy(session, backend(session), session.limit_bytes),
         steps: steps(session),

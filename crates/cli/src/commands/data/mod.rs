@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use oomph_arguments::{Flag, NamedConfigArguments, count};
 use oomph_core::Split;
-use oomph_data::survey::Survey;
+use oomph_survey::Survey;
 use oomph_trainer::Registry;
 
 use oomph_terminal::data::{Described, report};

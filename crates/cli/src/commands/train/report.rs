@@ -1,9 +1,9 @@
 use oomph_core::printable;
-use oomph_runs::{Done, Ended};
+use oomph_runs::{Done, Ended, Throughput};
 use oomph_trainer::{Session, steps, steps_per_epoch};
 
 use crate::{
-    numbers::{decimal, elapsed, grouped, measured, percent, plural, rate, stage_range},
+    numbers::{decimal, elapsed, grouped, measured, percent, plural, speed, stage_range},
     table::{
         Column::{Left, Right},
         Table, pairs,
@@ -32,6 +32,7 @@ pub(super) fn report(done: &Done, session: &Session) -> String {
     let overflowed =
         overflowed.map(|skipped| format!("{} with overflowed gradients", plural(skipped, "step")));
     let steps = format!("{} of {}", grouped(done.step), plural(steps(session), "step"));
+    let Throughput { samples_per_second, tokens_per_second } = done.speed;
     let table = pairs([
         ("ended", ended),
         ("trained", Some(format!("{steps}, {}", in_epochs(epochs)))),
@@ -44,10 +45,7 @@ pub(super) fn report(done: &Done, session: &Session) -> String {
         ("unreadable", skipped),
         ("skipped", overflowed),
         // A resumed run that was complete takes no step.
-        (
-            "speed",
-            (done.samples_per_second > 0.0).then(|| format!("{} samples/s", rate(done.samples_per_second))),
-        ),
+        ("speed", (samples_per_second > 0.0).then(|| speed(samples_per_second, tokens_per_second))),
         // Between steps a GPU has little in use. What it has reserved is what the steps needed.
         ("peak in use", done.peak_reserved_bytes.is_none().then(|| measured(done.peak_in_use_bytes))),
         ("peak reserved", done.peak_reserved_bytes.map(|bytes| bytes.to_string())),

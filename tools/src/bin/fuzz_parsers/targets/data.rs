@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{Cursor, Write as _},
+    sync::Arc,
 };
 
 use flate2::{Compression, write::GzEncoder};
@@ -13,6 +14,12 @@ use oomph_data::{
     download::Unpack,
     parsers as data,
     tokens::{TokenFile, TokenWriter, Tokenizer, Trainer},
+};
+use parquet::{
+    basic::{Compression as PageCompression, ZstdLevel},
+    data_type::{ByteArray, ByteArrayType, Int64Type},
+    file::{properties::WriterProperties, writer::SerializedFileWriter},
+    schema::parser::parse_message_type,
 };
 use tar::{Builder, Header};
 
@@ -47,6 +54,7 @@ pub(super) fn targets() -> Vec<Target> {
             bound: |bytes| 128 * bytes.len() + 8 * KIB + packed(bytes),
             ..Target::json("json lines", |bytes| data::json_lines(bytes).is_ok(), vec![LINES.to_vec()])
         },
+        parquet(),
         Target {
             // A token is in five tables, and a merge in three.
             bound: |bytes| 512 * bytes.len() + 1024 * KIB,
@@ -99,6 +107,14 @@ fn csv(name: &'static str, parse: fn(&[u8]) -> bool) -> Target {
         // refused one. Vectors double as they grow.
         bound: |bytes| 192 * bytes.len() + 4 * KIB + packed(bytes),
         ..Target::new(name, parse, vec![SERIES.to_vec(), b"a\n1\n2\n3\n4\n".to_vec(), b"a,a\n1,2\n".to_vec()])
+    }
+}
+
+/// Texts in a column. A page may unpack to the limit of a file, 16 MiB, and a dictionary to as much; a text of 4 bytes takes 32.
+fn parquet() -> Target {
+    Target {
+        bound: |bytes| 256 * bytes.len() + 256 * 1024 * KIB,
+        ..Target::new("parquet", |bytes| data::parquet(bytes).is_ok(), parquet_files()).rare(10)
     }
 }
 
@@ -172,6 +188,36 @@ fn byte_pairs() -> Vec<u8> {
     let mut trainer = Trainer::new();
     trainer.add(&"to be, or not to be ".repeat(4));
     serde_json::to_vec(&trainer.train(264).tokenizer).expect("written to memory")
+}
+
+/// Small files that pyarrow could have written: without compression, and with the two that are usual.
+fn parquet_files() -> Vec<Vec<u8>> {
+    let schema = parse_message_type("message rows { required int64 id; optional binary text (UTF8); }");
+    let schema = Arc::new(schema.expect("a schema"));
+    let file = |compression| {
+        let properties = WriterProperties::builder().set_compression(compression).build();
+        let mut file = SerializedFileWriter::new(Vec::new(), schema.clone(), Arc::new(properties))?;
+        for texts in [["to be", "or not"], ["to be", "to be"]] {
+            let mut group = file.next_row_group()?;
+            if let Some(mut column) = group.next_column()? {
+                column.typed::<Int64Type>().write_batch(&[1, 2], None, None)?;
+                column.close()?;
+            }
+            if let Some(mut column) = group.next_column()? {
+                column.typed::<ByteArrayType>().write_batch(
+                    &texts.map(ByteArray::from),
+                    Some(&[1, 1]),
+                    None,
+                )?;
+                column.close()?;
+            }
+            group.close()?;
+        }
+        file.into_inner()
+    };
+    let compressions =
+        [PageCompression::UNCOMPRESSED, PageCompression::SNAPPY, PageCompression::ZSTD(ZstdLevel::default())];
+    compressions.map(|compression| file(compression).expect("written to memory")).into()
 }
 
 /// A file of four tokens.

@@ -1,10 +1,14 @@
 //! What a source holds: counts, classes, stored sizes, unreadable samples, and duplicates between the two parts.
 //!
+//! - [`Survey`]: both parts, with warnings; [`PartSurvey`]: one of them.
+//! - [`StoredImages`]: the sizes of images; [`Duplicates`]: held-out samples that are trained on too.
+//!
 //! ```
 //! # use std::sync::Arc;
 //! # use oomph_config::Section;
 //! use oomph_core::Split;
-//! use oomph_data::{OpenContext, digits, survey::Survey};
+//! use oomph_data::{OpenContext, digits};
+//! use oomph_survey::Survey;
 //!
 //! # let section = Section::from_toml("data", "")?;
 //! let source = digits(&section)?.open(&OpenContext::new("unused", 0))?;
@@ -14,26 +18,27 @@
 //! assert_eq!(survey.duplicates.count, 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! It reads samples through their source alone, and changes nothing.
 
 mod duplicates;
 mod part;
-mod stored;
 mod warnings;
 
 use oomph_core::Split;
+use oomph_data::Source;
 use serde::Serialize;
 
 pub use self::{
     duplicates::{Duplicate, Duplicates},
-    part::{LabelCounts, PartSurvey, StoredImages, class_counts, label_counts},
-    stored::{Content, StoredSample},
+    part::{PartSurvey, StoredImages},
 };
-use crate::{Source, source::Parts};
 
 /// What a source holds.
 #[derive(Clone)]
 pub struct Survey {
-    parts: Parts<PartSurvey>,
+    train: PartSurvey,
+    test: PartSurvey,
     /// Held-out samples whose content is in the training set too.
     pub duplicates: Duplicates,
 }
@@ -45,12 +50,15 @@ impl Survey {
         let (train, in_train) = part::survey(source, Split::Train, most);
         let (test, in_test) = part::survey(source, Split::Test, most);
         let duplicates = Duplicates::between(source, in_train, &in_test);
-        Self { parts: Parts { train, test }, duplicates }
+        Self { train, test, duplicates }
     }
 
     /// What one part holds.
     pub fn part(&self, split: Split) -> &PartSurvey {
-        self.parts.of(split)
+        match split {
+            Split::Train => &self.train,
+            Split::Test => &self.test,
+        }
     }
 
     /// Which classes or labels have the most and the fewest training samples, if some have several times as many as others.
@@ -72,7 +80,7 @@ impl Serialize for Survey {
             test: &'a PartSurvey,
             duplicates: &'a Duplicates,
         }
-        let Self { parts: Parts { train, test }, duplicates } = self;
+        let Self { train, test, duplicates } = self;
         Shown { train, test, duplicates }.serialize(serializer)
     }
 }

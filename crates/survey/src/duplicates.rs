@@ -1,10 +1,8 @@
 use std::collections::HashMap;
 
 use oomph_core::Split;
+use oomph_data::{Source, stored::Content};
 use serde::Serialize;
-
-use super::Content;
-use crate::Source;
 
 /// Held-out samples with the same bytes as a training sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,7 +1,7 @@
 use oomph_core::{Split, grouped};
+use oomph_data::{Source, Vocabulary};
 
-use super::Survey;
-use crate::{Source, Vocabulary, flaw::listed};
+use crate::Survey;
 
 /// A class with this many times the training samples of another is worth a warning.
 const UNBALANCED: usize = 3;
@@ -100,4 +100,54 @@ fn unknown_tokens(survey: &Survey, source: &dyn Source) -> Option<String> {
     let share = *tokens.get(unknown)? as f64 / all.max(1) as f64;
     (share > UNKNOWN)
         .then(|| format!("{:.1} % of the held-out tokens are not in the vocabulary", share * 100.0))
+}
+
+/// The first `most` names, and the number of the others.
+fn listed(mut names: impl Iterator<Item = String>, most: usize) -> String {
+    let shown = names.by_ref().take(most).collect::<Vec<_>>().join(", ");
+    match names.count() {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oomph_core::{InputSpec, Key, SampleSpec, TargetSpec};
+    use oomph_data::{Sample, SampleError, Target, Values};
+
+    use super::*;
+
+    /// Four training samples with labels, and a held-out one.
+    struct Tagged(SampleSpec);
+
+    impl Source for Tagged {
+        fn spec(&self) -> &SampleSpec {
+            &self.0
+        }
+
+        fn len(&self, split: Split) -> usize {
+            if split == Split::Train { 4 } else { 1 }
+        }
+
+        fn sample(&self, split: Split, index: usize, _: Option<Key>) -> Result<Sample, SampleError> {
+            let labels = match split {
+                Split::Train => vec![vec![0], vec![0, 1], vec![], vec![1, 2]].swap_remove(index),
+                Split::Test => vec![0, 1],
+            };
+            Ok(Sample { input: Values::Floats(vec![0.0]), target: Target::Labels(labels) })
+        }
+    }
+
+    #[test]
+    fn labels_without_a_sample_are_named() {
+        let spec =
+            SampleSpec { input: InputSpec::Vector { features: 1 }, target: TargetSpec::Labels { count: 3 } };
+        let source = Tagged(spec);
+        let survey = Survey::of(&source, None);
+        let labels = survey.part(Split::Train).labels.clone().expect("labels");
+        assert_eq!((labels.samples, labels.without, labels.most), (vec![2, 2, 1], 1, 2));
+        let warnings = survey.warnings(&source);
+        assert!(warnings.contains(&"labels without a test sample: class 2".to_owned()), "{warnings:?}");
+    }
 }
