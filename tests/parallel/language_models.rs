@@ -40,7 +40,11 @@ const TEXT: &str = "
     model.hidden = 24
     model.heads = 4
     model.tied = false
-    data = { source = 'text', steps = 16, carry = false, workers = 0, path = 'PATH' }
+    data.source = 'text'
+    data.path = 'PATH'
+    data.steps = 16
+    data.carry = false
+    data.workers = 0
     train.eval_every = '10 steps'
     train.seed = 5
     optimizer.name = 'adamw'

@@ -136,7 +136,7 @@ pub trait Source: Send + Sync {
         })
     }
 
-    /// Reads a sample for a [survey](crate::survey), as it is stored: before it is resized and normalised. The default makes
+    /// Reads a sample for a survey, as it is [stored](crate::stored): before it is resized and normalised. The default makes
     /// the sample and reports nothing of its storage.
     ///
     /// # Errors
