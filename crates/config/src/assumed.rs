@@ -37,8 +37,8 @@ impl Assumed {
 ///
 /// let model = Section::from_toml("model", "layers = 3")?;
 /// let origin = |key: &str| Origin::Network { path: "config.json".into(), key: key.into() };
-/// assume(&model, "layers", 12, origin("n_layer"));
-/// assume(&model, "width", 48, origin("n_embd"));
+/// assume(&model, "layers", 12usize, origin("n_layer"));
+/// assume(&model, "width", 48usize, origin("n_embd"));
 /// assert_eq!((model.integer("layers", 1, 1..)?, model.integer("width", 8, 1..)?), (3, 48));
 /// # Ok::<(), oomph_config::ConfigError>(())
 /// ```

@@ -12,7 +12,7 @@
 //! let text = br#"{"model_type": "gpt2", "n_embd": 48, "n_layer": 3, "n_head": 4}"#;
 //! let config = HubConfig::of_bytes(Path::new("gpt2/config.json"), text)?;
 //! let hidden = config.settings().iter().find(|setting| setting.key == "hidden").expect("a GPT-2 has it");
-//! assert_eq!((hidden.value.clone(), hidden.name), (48.into(), "n_embd"));
+//! assert_eq!((hidden.value.clone(), hidden.name), (48usize.into(), "n_embd"));
 //!
 //! let error = HubConfig::of_bytes(Path::new("x/config.json"), br#"{"model_type": "bert"}"#).err().expect("no decoder");
 //! assert_eq!(

@@ -221,7 +221,7 @@ fn a_tensor_that_is_missing_or_of_another_shape_is_named_as_the_file_does() {
     tensors.remove("model.layers.0.self_attn.k_proj.weight");
     tensors.insert("model.layers.0.mlp.gate_proj.weight".into(), (vec![4, 8], vec![0; 4 * 4 * 8]));
     tensors.insert("model.layers.0.self_attn.q_proj.bias".into(), (vec![8], vec![0; 4 * 8]));
-    let error = case.loaded(&tensors).err().expect("it does not fit").to_string();
+    let error = case.loaded(&tensors).expect_err("it does not fit").to_string();
     let (_, says) = error.split_once("do not fit the model `gpt`: ").unwrap();
     assert_eq!(
         says,
@@ -238,7 +238,7 @@ fn a_second_copy_of_a_tied_matrix_must_be_equal() {
     tensors.insert("lm_head.weight".into(), matrix);
     case.loaded(&tensors).unwrap();
     tensors.insert("lm_head.weight".into(), (vec![7, 8], vec![0; 4 * 7 * 8]));
-    let error = case.loaded(&tensors).err().expect("they differ");
+    let error = case.loaded(&tensors).expect_err("they differ");
     assert!(matches!(error, WeightsError::NotTied { .. }), "{error}");
 }
 
@@ -266,7 +266,7 @@ fn a_llama_without_its_head_is_an_error() {
     for name in ["lm_head.weight", "model.norm.weight"] {
         let mut tensors = case.tensors(&case.made(1));
         tensors.remove(name);
-        let error = case.loaded(&tensors).err().expect("a part is missing").to_string();
+        let error = case.loaded(&tensors).expect_err("a part is missing").to_string();
         assert!(error.ends_with(&format!("missing: `{name}`")), "{error}");
     }
 }
@@ -277,7 +277,7 @@ fn the_weights_of_a_folder_are_in_one_file_or_in_several() {
     let at = |name: &str| folder.path().join(name);
     let open = || WeightFile::open(folder.path());
     let says = || {
-        let error = open().err().expect("no weights");
+        let error = open().expect_err("no weights");
         let says = format!("{error}; {}", error.hint().unwrap());
         says.replace(&*folder.path().to_string_lossy(), "DIR")
     };
