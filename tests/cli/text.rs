@@ -224,7 +224,7 @@ fn a_batch_may_be_given_in_tokens() {
         refused.stderr.contains("train.batch=100 tokens: expected a multiple of `data.steps`, which is `16`")
     );
     assert!(refused.stderr.contains("hint: set it to `96 tokens` or `112 tokens`"), "{refused}");
-    folder.write("rows.csv", (0..60).map(|row| format!("{row}\n")).collect::<String>());
+    folder.write("rows.csv", (0..600).map(|row| format!("{row}\n")).collect::<String>());
     let csv = ["--set", "data.source=csv", "--set", "data.path=rows.csv", "--set", "model.name=lstm"];
     let refused = run("train", &csv);
     assert!(refused.code == Some(1) && refused.stderr.contains("the data has no tokens"), "{refused}");

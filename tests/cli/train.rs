@@ -185,11 +185,10 @@ fn a_run_directory_is_held_by_one_process() {
     assert_eq!(answer.code, Some(1));
     snapshot("train_in_use", &without_numbers(&answer.stderr));
     drop(running);
-    // The system releases the lock of a killed process. It may have saved, or not yet.
-    let latest = fs::read_link(folder.at("run/checkpoints/latest"));
-    let saved = latest.map_or(0, |step| {
-        step.to_string_lossy().trim_start_matches("step-").parse::<usize>().expect("a step")
-    });
+    // The system releases the lock of a killed process. It may have saved, or not yet; `latest` may still lead to the checkpoint before.
+    let checkpoints = fs::read_dir(folder.at("run/checkpoints")).into_iter().flatten().flatten();
+    let step = |name: &str| name.strip_prefix("step-").and_then(|step| step.parse::<usize>().ok());
+    let saved = checkpoints.filter_map(|entry| step(&entry.file_name().to_string_lossy())).max().unwrap_or(0);
     folder.train(&["--resume", "--steps", &(saved + 1).to_string()]).success();
 }
 
