@@ -2,7 +2,7 @@ use burn::tensor::Tensor;
 use oomph_core::{Account, charge};
 use oomph_model::{AnyTensor, Pass, Stages, autodiff};
 
-use super::token_chunks::TokenChunks;
+use super::{model_part::add, token_chunks::TokenChunks};
 use crate::{
     EngineError, exhausted,
     layout::{DeviceSlot, Layout},
@@ -83,18 +83,19 @@ pub fn evaluate_in_chunks<'a>(
     weight: f64,
 ) -> Result<Evaluated, EngineError> {
     evaluate_with(model.into(), input, pass, |stages, stage, input, pass| {
-        let mut sum = None;
+        let (mut loss, mut all_correct) = (None, None);
         for chunk in chunks.each() {
             let output = stages.forward_stage(stage, chunk.input(&input), pass)?;
             let output = output.widened(pass.policy().kernels);
             let of_chunk = compare_evaluated(task, &output, &chunk.targets, weight * chunk.share)?;
             // The task counts a chunk as one sample.
             let correct = of_chunk.correct.map(|correct| correct.mul_scalar(chunk.samples));
-            sum = Some(Evaluated::plus(sum, Evaluated { correct, ..of_chunk }));
+            add(&mut loss, Some(of_chunk.loss));
+            add(&mut all_correct, correct);
             exhausted::check()?;
         }
         // A batch has a token.
-        Ok(sum.expect("a chunk"))
+        Ok(Evaluated { loss: loss.expect("a chunk"), correct: all_correct })
     })
 }
 
@@ -174,18 +175,6 @@ pub struct Evaluated {
     pub loss: Tensor<1>,
     /// The number of correctly predicted samples, `[1]`, if the task counts them.
     pub correct: Option<Tensor<1>>,
-}
-
-impl Evaluated {
-    /// The sums of both; those of the other alone if there is none yet.
-    fn plus(sum: Option<Self>, more: Self) -> Self {
-        let Some(sum) = sum else { return more };
-        let correct = match (sum.correct, more.correct) {
-            (Some(sum), Some(more)) => Some(sum + more),
-            (sum, more) => sum.or(more),
-        };
-        Self { loss: sum.loss + more.loss, correct }
-    }
 }
 
 /// Computes the loss of an evaluation batch of this [weight](Task::weight).

@@ -486,7 +486,8 @@ impl<'a, T: Transport> ModelPart<'a, T> {
     }
 }
 
-fn add(sum: &mut Option<Tensor<1>>, more: Option<Tensor<1>>) {
+/// Adds what there is of `more`.
+pub(super) fn add(sum: &mut Option<Tensor<1>>, more: Option<Tensor<1>>) {
     *sum = match (sum.take(), more) {
         (Some(so_far), Some(more)) => Some(so_far + more),
         (so_far, more) => so_far.or(more),

@@ -270,8 +270,7 @@ impl Segments {
                     };
                     let output = self.stages(model, segment, from, pass, beside.watch(), exhausted::check)?;
                     // The last output is widened to 32 bits, so backward does not need the 16-bit tensor.
-                    let is_last =
-                        self.next(index).is_none() && !self.position.is_continued && !self.has_chunks();
+                    let is_last = index + 1 == self.segments.len() && !self.position.is_continued;
                     let awaiting = (!is_last).then(|| Awaiting::new(output.clone()));
                     (SegmentTrail { input: None, start, output: awaiting }, output)
                 }

@@ -52,10 +52,7 @@ impl StepContext<'_> {
         targets: DeviceTargets,
         index: usize,
     ) -> Result<ComputedLoss, EngineError> {
-        let loss = self.task.loss(&output, &targets)?;
-        let correct = self.task.correct(&output, &targets).map(autodiff::inner);
-        drop((output, targets));
-        Ok(self.weighted(loss, correct, self.weights[index]))
+        self.weighted(output, targets, self.weights[index])
     }
 
     /// Computes the loss of the `output` of a chunk of the micro-batch `index`.
@@ -66,16 +63,22 @@ impl StepContext<'_> {
         index: usize,
     ) -> Result<ComputedLoss, EngineError> {
         let TokenChunk { targets, share, samples, .. } = chunk;
+        let computed = self.weighted(output, targets, self.weights[index] * share)?;
+        // The task counts a chunk as one sample.
+        let correct = computed.correct.map(|correct| correct.mul_scalar(samples));
+        Ok(ComputedLoss { correct, ..computed })
+    }
+
+    /// Computes the loss of a part of the batch with this weight.
+    fn weighted(
+        &self,
+        output: AnyTensor,
+        targets: DeviceTargets,
+        weight: f64,
+    ) -> Result<ComputedLoss, EngineError> {
         let loss = self.task.loss(&output, &targets)?;
         let correct = self.task.correct(&output, &targets).map(autodiff::inner);
         drop((output, targets));
-        // The task counts a chunk as one sample.
-        let correct = correct.map(|correct| correct.mul_scalar(samples));
-        Ok(self.weighted(loss, correct, self.weights[index] * share))
-    }
-
-    /// The loss of a part of the batch with this weight.
-    fn weighted(&self, loss: Tensor<1>, correct: Option<Tensor<1>>, weight: f64) -> ComputedLoss {
         let weight = weight as f32 / self.weight as f32;
         // Multiplying by 1 changes no bit, so the operation is left out.
         let weighted = if weight == 1.0 { loss } else { loss.mul_scalar(weight) };
@@ -84,6 +87,6 @@ impl StepContext<'_> {
             Some(scale) => weighted.mul_scalar(scale),
             None => weighted,
         };
-        ComputedLoss { loss, correct, root }
+        Ok(ComputedLoss { loss, correct, root })
     }
 }
