@@ -3,8 +3,9 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 38] = [
+const IMPORTS: [(&str, &[&str]); 39] = [
     ("core", &[]),
+    ("amx", &[]),
     ("gpu_kernels", &[]),
     ("protobuf", &[]),
     ("onnx", &["protobuf"]),
@@ -21,7 +22,7 @@ const IMPORTS: [(&str, &[&str]); 38] = [
     ("data", &["core", "config", "download", "transform", "tokens", "parquet"]),
     ("preview", &["core", "data"]),
     ("survey", &["core", "data"]),
-    ("kernels", &["core", "gpu_kernels"]),
+    ("kernels", &["amx", "core", "gpu_kernels"]),
     ("model", &["core", "config", "hub", "onnx", "kernels"]),
     ("timeline", &["core"]),
     ("tune_page", &["core", "timeline"]),
@@ -143,8 +144,9 @@ const IMPORTS: [(&str, &[&str]); 38] = [
     ),
 ];
 /// The crates that do not depend on Burn.
-const WITHOUT_BURN: [&str; 20] = [
+const WITHOUT_BURN: [&str; 21] = [
     "core",
+    "amx",
     "protobuf",
     "onnx",
     "search",

@@ -30,7 +30,11 @@ const WRITERS: [&str; 6] = [
 ];
 
 /// The files that need `unsafe`.
-const UNSAFE: [&str; 9] = [
+const UNSAFE: [&str; 13] = [
+    "crates/amx/src/line.rs",
+    "crates/amx/src/packing.rs",
+    "crates/amx/src/registers.rs",
+    "crates/amx/src/unit.rs",
     "crates/command/src/refusal.rs",
     "crates/terminal/src/echo.rs",
     "crates/memory/src/allocator.rs",

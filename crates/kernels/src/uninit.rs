@@ -5,6 +5,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
+use oomph_amx::Line;
 use rayon::prelude::*;
 
 use crate::stored_float::StoredFloat;
@@ -21,13 +22,26 @@ pub(crate) unsafe fn written<E>(count: usize, write: impl FnOnce(&mut [MaybeUnin
     elements
 }
 
+/// What memory is filled with before a piece of it is written.
+pub(crate) trait Zero: Copy + Send + Sync {
+    const ZERO: Self;
+}
+
+impl Zero for f32 {
+    const ZERO: Self = 0.0;
+}
+
+impl Zero for Line {
+    const ZERO: Self = Self::ZERO;
+}
+
 /// Fills `memory` in all threads, in pieces of `piece` elements; the last piece may have fewer. `fill` takes the index of a
 /// piece and the piece, which holds zeros.
-pub(crate) fn filled(
-    memory: &mut [MaybeUninit<f32>],
+pub(crate) fn filled<E: Zero>(
+    memory: &mut [MaybeUninit<E>],
     piece: usize,
-    fill: impl Fn(usize, &mut [f32]) + Sync,
-) -> &mut [f32] {
+    fill: impl Fn(usize, &mut [E]) + Sync,
+) -> &mut [E] {
     let pieces = memory.par_chunks_mut(piece.max(1)).enumerate();
     pieces.for_each(|(index, piece)| fill(index, zeroed(piece)));
     // SAFETY: the pieces cover the memory, and each was zeroed.
@@ -35,14 +49,18 @@ pub(crate) fn filled(
 }
 
 #[inline(always)]
-fn zeroed(memory: &mut [MaybeUninit<f32>]) -> &mut [f32] {
-    memory.fill(MaybeUninit::new(0.0));
+fn zeroed<E: Zero>(memory: &mut [MaybeUninit<E>]) -> &mut [E] {
+    memory.fill(MaybeUninit::new(E::ZERO));
     // SAFETY: every element was just written.
     unsafe { memory.assume_init_mut() }
 }
 
 /// A vector of `count` elements, filled as by [`filled`].
-pub(crate) fn filled_anew(count: usize, piece: usize, fill: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
+pub(crate) fn filled_anew<E: Zero>(
+    count: usize,
+    piece: usize,
+    fill: impl Fn(usize, &mut [E]) + Sync,
+) -> Vec<E> {
     // SAFETY: all pieces are filled.
     unsafe { written(count, |memory| _ = filled(memory, piece, fill)) }
 }

@@ -2,6 +2,7 @@ use burn::tensor::{DType, Device, Tensor};
 use oomph_kernels::{
     attention::{Attention, Heads},
     feed_forward::Activation,
+    linear::{linear, linear_input_backward, linear_weight_backward},
     row_norm::RowNorm,
 };
 
@@ -22,6 +23,18 @@ const ATTENTIONS: [[usize; 4]; 7] = [
 /// Rows, and features of a row.
 const ROWS: [[usize; 2]; 6] = [[16, 64], [256, 128], [256, 1536], [2048, 384], [1024, 768], [4096, 1024]];
 
+/// Rows, features of the input, and features of the output.
+const LINEARS: [[usize; 3]; 8] = [
+    [16, 64, 10],
+    [128, 64, 192],
+    [256, 384, 1536],
+    [1576, 192, 576],
+    [2048, 384, 1152],
+    [2048, 1536, 384],
+    [1024, 768, 3072],
+    [1024, 256, 8000],
+];
+
 pub(super) fn probes() -> Vec<Probe> {
     let mut probes = Vec::new();
     for dtype in FORMATS {
@@ -32,6 +45,9 @@ pub(super) fn probes() -> Vec<Probe> {
         }
         for shape in ROWS {
             probes.extend(rows(shape, dtype));
+        }
+        for shape in LINEARS {
+            probes.extend(linears(shape, dtype));
         }
     }
     probes
@@ -64,6 +80,35 @@ fn attention([batch, positions, heads, size]: [usize; 4], is_causal: bool, dtype
             }
         }),
     ]
+}
+
+fn linears([rows, features, outputs]: [usize; 3], dtype: DType) -> [Probe; 3] {
+    [
+        of_two("linear", [[rows, features], [outputs, features]], dtype, |input, weight| {
+            drop(linear(input, weight, None, CPU));
+        }),
+        of_two("linear_input_backward", [[rows, outputs], [outputs, features]], dtype, |gradient, weight| {
+            drop(linear_input_backward(gradient, weight, CPU));
+        }),
+        of_two("linear_weight_backward", [[rows, outputs], [rows, features]], dtype, |gradient, input| {
+            drop(linear_weight_backward(gradient, input, CPU));
+        }),
+    ]
+}
+
+fn of_two(
+    kind: &'static str,
+    shapes: [[usize; 2]; 2],
+    dtype: DType,
+    run: impl Fn(Tensor<2>, Tensor<2>) + Copy + 'static,
+) -> Probe {
+    probe(kind, move |device| {
+        let [left, right] = shapes.map(|shape| full_as(shape, dtype, device));
+        move || -> Ready {
+            let (left, right) = (left.clone(), right.clone());
+            Box::new(move || run(left, right))
+        }
+    })
 }
 
 fn rows(shape: [usize; 2], dtype: DType) -> Vec<Probe> {

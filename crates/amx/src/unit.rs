@@ -1,0 +1,92 @@
+use crate::{Line, Vectors, line::SIDE, lines};
+
+/// The matrix unit of this processor.
+#[derive(Clone, Copy, Debug)]
+pub struct MatrixUnit {
+    /// Only [`of_this_processor`](Self::of_this_processor) makes one.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    _is_permitted: (),
+    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    never: std::convert::Infallible,
+}
+
+/// The side of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operand {
+    Left,
+    Right,
+}
+
+impl MatrixUnit {
+    /// The unit, if this processor has one and the system lets this process use it.
+    pub fn of_this_processor() -> Option<Self> {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        {
+            static IS_PERMITTED: std::sync::LazyLock<bool> =
+                std::sync::LazyLock::new(crate::registers::is_permitted);
+            IS_PERMITTED.then_some(Self { _is_permitted: () })
+        }
+        #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+        None
+    }
+
+    /// Packs the rows of a left matrix into strips.
+    ///
+    /// # Panics
+    /// Panics unless `to` has the [`lines`] of the vectors.
+    pub fn pack_left(self, rows: Vectors<'_>, to: &mut [Line]) {
+        self.pack(Operand::Left, rows, to);
+    }
+
+    /// Packs the columns of a right matrix into strips.
+    ///
+    /// # Panics
+    /// Panics unless `to` has the [`lines`] of the vectors.
+    pub fn pack_right(self, columns: Vectors<'_>, to: &mut [Line]) {
+        self.pack(Operand::Right, columns, to);
+    }
+
+    fn pack(self, operand: Operand, vectors: Vectors<'_>, to: &mut [Line]) {
+        assert_eq!(to.len(), lines(vectors.count, vectors.inner), "the lines are those of the vectors");
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        // SAFETY: a processor with the unit has the instructions of AVX-512, as `is_permitted` checked.
+        unsafe {
+            crate::packing::pack(vectors, operand == Operand::Right, to);
+        }
+        #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+        match self.never {}
+    }
+
+    /// Multiplies strips of rows by strips of columns, of `inner` elements each. The products overwrite `sums`, or are added to them if
+    /// `add`. The rows of `sums` are `stride` elements apart, and hold all columns of all strips, also those behind the last one of the
+    /// matrix, which get zeros.
+    ///
+    /// # Panics
+    /// Panics unless both operands are whole strips, and `sums` holds the products of all.
+    pub fn multiply(
+        self,
+        [left, right]: [&[Line]; 2],
+        inner: usize,
+        sums: &mut [f32],
+        stride: usize,
+        add: bool,
+    ) {
+        let of_strip = lines(1, inner);
+        if of_strip == 0 {
+            return if add { } else { sums.fill(0.0) };
+        }
+        assert!(left.len().is_multiple_of(of_strip) && right.len().is_multiple_of(of_strip), "strips are whole");
+        let [rows, columns] = [left, right].map(|lines| lines.len() / of_strip * SIDE);
+        if rows == 0 || columns == 0 {
+            return;
+        }
+        assert!(columns <= stride && (rows - 1) * stride + columns <= sums.len(), "the sums hold all products");
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        // SAFETY: the unit is there and permitted. The strips are whole and the sums large enough, as asserted above.
+        unsafe {
+            crate::registers::multiply([left, right], of_strip, sums, stride, add);
+        }
+        #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+        match self.never {}
+    }
+}

@@ -1,0 +1,151 @@
+//! Products of bf16 by the matrix unit of the processor.
+
+use burn::tensor::bf16;
+use burn_backend::{Shape, TensorMetadata};
+use burn_flex::FlexTensor;
+use oomph_amx::{Line, MatrixUnit, SIDE, Vectors, lines};
+
+use super::{Matrix, ROWS, SUMMED, WeightSums};
+use crate::{
+    custom_op::Workspace,
+    flex_tensor::zeros,
+    simd::by_vectors,
+    stored_float::StoredFloat,
+    uninit, workers,
+};
+
+/// Elements of 32 bits that take as much memory as a [`Line`].
+const OF_LINE: usize = 16;
+
+/// A product with a matrix, whose columns are packed for the unit.
+#[derive(Clone, Copy)]
+pub(super) struct ByUnit {
+    pub(super) unit: MatrixUnit,
+    pub(super) matrix: Matrix,
+}
+
+impl ByUnit {
+    /// The workspace of `rows` rows: the packed columns, and for each task packed rows and their products.
+    pub(super) fn workspace(self, rows: usize) -> Workspace {
+        let Matrix { inner, columns, .. } = self.matrix;
+        Workspace {
+            shared: lines(columns, inner) * OF_LINE,
+            of_each: self.of_products() + of_lines(ROWS, inner),
+            tasks: rows.div_ceil(ROWS),
+            ..Workspace::default()
+        }
+    }
+
+    fn of_products(self) -> usize {
+        ROWS * self.stride()
+    }
+
+    /// Columns of the products, with those behind the last one.
+    fn stride(self) -> usize {
+        self.matrix.columns.next_multiple_of(SIDE)
+    }
+
+    /// The rows of a tensor times the matrix, plus a row.
+    pub(super) fn multiply(
+        self,
+        left: &FlexTensor,
+        right: &FlexTensor,
+        plus: Option<&[f32]>,
+        workspace: Workspace,
+    ) -> FlexTensor {
+        let Matrix { inner, columns, .. } = self.matrix;
+        let (rows, values): (usize, &[bf16]) = (left.shape()[0], left.storage());
+        let packed = &self.packed(right.storage());
+        let (made, ()) = uninit::made::<bf16, _>(rows * columns, |made| {
+            let parts = made.parts(ROWS * columns).enumerate();
+            workers::each(parts, workspace, |(part, mut made), memory| {
+                let (first, count) = (part * ROWS, ROWS.min(rows - part * ROWS));
+                let (products, memory) = memory.split_at_mut(self.of_products());
+                let left = &mut Line::within(memory)[..lines(count, inner)];
+                self.unit.pack_left(Vectors::along(&values[first * inner..], inner, count), left);
+                self.unit.multiply([left, packed], inner, products, self.stride(), false);
+                by_vectors(|| {
+                    for row in products.chunks_exact_mut(self.stride()).take(count) {
+                        let row = &mut row[..columns];
+                        if let Some(plus) = plus {
+                            row.iter_mut().zip(plus).for_each(|(value, plus)| *value += plus);
+                        }
+                        made.write_first(row);
+                    }
+                });
+            });
+        });
+        bf16::tensor(made, Shape::from([rows, columns]))
+    }
+
+    fn packed(self, right: &[bf16]) -> Vec<Line> {
+        let Matrix { inner, columns, are_columns_along } = self.matrix;
+        packed(columns, inner, |first, count, strip| {
+            let columns = match are_columns_along {
+                true => Vectors::along(&right[first * inner..], inner, count),
+                false => Vectors::across(&right[first..], columns, count, inner),
+            };
+            self.unit.pack_right(columns, strip);
+        })
+    }
+}
+
+/// Elements in which there are the lines of `count` vectors, wherever the elements begin.
+fn of_lines(count: usize, inner: usize) -> usize {
+    (lines(count, inner) + 1) * OF_LINE
+}
+
+/// Packs `count` vectors strip by strip, in all threads. `pack` takes the first vector of a strip, the number of its vectors, and its lines.
+fn packed(count: usize, inner: usize, pack: impl Fn(usize, usize, &mut [Line]) + Sync) -> Vec<Line> {
+    uninit::filled_anew(lines(count, inner), lines(1, inner), |index, strip| {
+        let first = index * SIDE;
+        pack(first, SIDE.min(count - first), strip);
+    })
+}
+
+/// The workspace of sums over rows: packed inputs, and for each task packed gradients and their products.
+pub(super) fn workspace_of_sums(WeightSums { rows, outputs, features }: WeightSums) -> Workspace {
+    let summed = SUMMED.min(rows);
+    Workspace {
+        shared: lines(features, summed) * OF_LINE,
+        of_each: ROWS * features.next_multiple_of(SIDE) + of_lines(ROWS, summed),
+        tasks: outputs.div_ceil(ROWS),
+        ..Workspace::default()
+    }
+}
+
+/// The gradients of weight and bias.
+pub(super) fn weight_sums(
+    unit: MatrixUnit,
+    WeightSums { rows, outputs, features }: WeightSums,
+    [gradient, input]: [&[bf16]; 2],
+    workspace: Workspace,
+) -> [Vec<f32>; 2] {
+    let (mut weight, mut bias) = (zeros(outputs * features), zeros(outputs));
+    let stride = features.next_multiple_of(SIDE);
+    for first in (0..rows).step_by(SUMMED) {
+        let summed = SUMMED.min(rows - first);
+        let [gradient, input] = [(gradient, outputs), (input, features)]
+            .map(|(values, columns)| &values[first * columns..][..summed * columns]);
+        let packed = &packed(features, summed, |at, count, strip| {
+            unit.pack_right(Vectors::across(&input[at..], features, count, summed), strip);
+        });
+        let parts = weight.chunks_mut((ROWS * features).max(1)).zip(bias.chunks_mut(ROWS)).enumerate();
+        workers::each(parts, workspace, |(part, (weight, bias)), memory| {
+            let (at, count) = (part * ROWS, bias.len());
+            let (products, memory) = memory.split_at_mut(ROWS * stride);
+            let left = &mut Line::within(memory)[..lines(count, summed)];
+            unit.pack_left(Vectors::across(&gradient[at..], outputs, count, summed), left);
+            unit.multiply([left, packed], summed, products, stride, false);
+            by_vectors(|| {
+                for (sums, products) in weight.chunks_exact_mut(features).zip(products.chunks_exact(stride)) {
+                    sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
+                }
+                for row in gradient.chunks_exact(outputs) {
+                    bias.iter_mut().zip(&row[at..]).for_each(|(sum, value)| *sum += value.widened());
+                }
+            });
+        });
+    }
+    [weight, bias]
+}
