@@ -74,6 +74,21 @@ impl Generator {
         self.0.random()
     }
 
+    /// Fills with numbers of [`uniform`](Self::uniform), several times as fast as one by one.
+    pub fn fill_uniforms(&mut self, numbers: &mut [f32]) {
+        /// Words that the stream makes at once.
+        const WORDS: usize = 64;
+        let mut bytes = [0; 4 * WORDS];
+        for numbers in numbers.chunks_mut(WORDS) {
+            let bytes = &mut bytes[..4 * numbers.len()];
+            self.fill(bytes);
+            for (number, word) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+                // The upper 24 bits of a word, which a float holds exactly.
+                *number = (u32::from_le_bytes(*word) >> 8) as f32 * (1.0 / (1 << 24) as f32);
+            }
+        }
+    }
+
     /// Skips `count` numbers of [`uniform`](Self::uniform).
     pub fn skip_uniforms(&mut self, count: u64) {
         // Each number takes one word of the stream.
@@ -192,6 +207,21 @@ mod tests {
             let mut bytes = vec![0; count];
             Generator::at(Key::new(1)).fill(&mut bytes);
             assert_eq!(bytes, words[..count]);
+        }
+    }
+
+    #[test]
+    fn numbers_that_fill_are_those_that_are_drawn() {
+        for (skipped, count) in [(0, 0), (0, 1), (3, 64), (5, 200), (62, 3)] {
+            let mut drawn = Generator::at(Key::new(1));
+            drawn.skip_uniforms(skipped);
+            let mut filled = drawn.clone();
+            let mut numbers = vec![0.0; count];
+            filled.fill_uniforms(&mut numbers);
+            for number in numbers {
+                assert_eq!(number.to_bits(), drawn.uniform().to_bits(), "after {skipped}");
+            }
+            assert_eq!(filled.uniform().to_bits(), drawn.uniform().to_bits());
         }
     }
 

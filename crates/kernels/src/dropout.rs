@@ -23,16 +23,19 @@ pub struct DropoutMask {
 }
 
 impl DropoutMask {
-    /// The factors from element `at` on.
-    pub(crate) fn factors(&self, at: usize) -> impl Iterator<Item = f32> {
+    /// Writes the factors from element `at` on.
+    pub(crate) fn write_factors(&self, at: usize, factors: &mut [f32]) {
         let mut generator = self.generator.clone();
         generator.skip_uniforms(at as u64);
-        std::iter::repeat_with(move || if generator.chance(self.probability) { 0.0 } else { self.scale })
+        generator.fill_uniforms(factors);
+        let Self { probability, scale, .. } = *self;
+        factors.iter_mut().for_each(|factor| *factor = if *factor < probability { 0.0 } else { scale });
     }
 
     /// All factors, as a tensor of the shape and on the device of `like`.
     pub fn tensor<const D: usize>(&self, like: &Tensor<D>) -> Tensor<D> {
-        let factors: Vec<f32> = self.factors(0).take(like.shape().num_elements()).collect();
+        let mut factors = vec![0.0; like.shape().num_elements()];
+        self.write_factors(0, &mut factors);
         Tensor::from_data(TensorData::new(factors, like.dims()), &like.device())
     }
 }
@@ -59,7 +62,10 @@ pub fn dropped<const D: usize>(input: Tensor<D>, mask: &DropoutMask, kernels: Ke
     }
     CustomOp::change("dropout", input, [], dtype, |input, _| {
         change_rows(input, dtype, BLOCK, |at, values| {
-            values.iter_mut().zip(mask.factors(at)).for_each(|(value, factor)| *value *= factor);
+            let mut factors = [0.0; BLOCK];
+            let factors = &mut factors[..values.len()];
+            mask.write_factors(at, factors);
+            values.iter_mut().zip(factors).for_each(|(value, factor)| *value *= *factor);
         })
     })
 }

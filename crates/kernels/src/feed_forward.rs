@@ -1,5 +1,7 @@
 //! The activations of a transformer's feed-forward layers. Backward needs their input alone.
 
+use std::ops::Range;
+
 use burn::tensor::{Tensor, activation};
 use burn_backend::{DType, Shape};
 
@@ -11,7 +13,8 @@ use crate::{
     kernels::Kernels,
     simd::{SimdLoops, multiply_add, vectorised},
     stored_float::{StoredFloat, StoredFloats, by_dtype},
-    uninit, workers,
+    uninit::{self, UninitSlice},
+    workers,
 };
 
 /// An activation of rows, `[N, F]`.
@@ -129,7 +132,6 @@ impl Activation {
     /// Runs the kernel: forward, or backward with a gradient.
     fn own(self, input: Tensor<2>, gradient: Option<Tensor<2>>, features: usize) -> Tensor<2> {
         let ([rows, width], dtype) = (input.dims(), input.dtype());
-        let outputs = self.outputs(width);
         let workspace = Workspace { of_each: 2 * width, tasks: rows.div_ceil(ROWS), ..Workspace::default() };
         let shape = [rows, features];
         let operation = CustomOp {
@@ -143,18 +145,9 @@ impl Activation {
             let gradient = inputs.get(1).map(StoredFloats::of);
             let made = by_dtype!(dtype, E => {
                 let (made, ()) = uninit::made::<E, _>(rows * features, |made| {
-                    workers::each(made.parts(ROWS * features).enumerate(), workspace, |(part, mut made), buffers| {
-                        for index in part * ROWS..(part * ROWS + ROWS).min(rows) {
-                            let (row, of_output) = buffers.split_at_mut(width);
-                            let of_output = &mut of_output[..outputs];
-                            input.load(index * width, row);
-                            let back = gradient.map(|gradient| {
-                                gradient.load(index * outputs, of_output);
-                                &*of_output
-                            });
-                            vectorised(RowLoops { activation: self, row: &mut *row, gradient: back });
-                            made.write_first(&row[..features]);
-                        }
+                    workers::each(made.parts(ROWS * features).enumerate(), workspace, |(part, made), buffers| {
+                        let rows = part * ROWS..(part * ROWS + ROWS).min(rows);
+                        vectorised(Rows { activation: self, input, gradient, rows, width, buffers, made });
                     });
                 });
                 E::tensor(made, Shape::from(shape))
@@ -165,21 +158,51 @@ impl Activation {
     }
 }
 
-/// Replaces a row by its activation, or by the gradient of the input.
-struct RowLoops<'a> {
+/// Some rows of an activation, or with a gradient of its input's gradient.
+struct Rows<'a, E> {
     activation: Activation,
-    row: &'a mut [f32],
-    gradient: Option<&'a [f32]>,
+    input: StoredFloats<'a>,
+    gradient: Option<StoredFloats<'a>>,
+    rows: Range<usize>,
+    /// Features of the input.
+    width: usize,
+    /// A row of the input and one of the gradient, in 32 bits.
+    buffers: &'a mut [f32],
+    made: UninitSlice<'a, E>,
 }
 
-impl SimdLoops for RowLoops<'_> {
+impl<E: StoredFloat> SimdLoops for Rows<'_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let Self { activation, row, gradient } = self;
-        match activation {
-            Activation::Gelu => each(row, gradient, gelu::<FUSED>),
-            Activation::GeluTanh => each(row, gradient, gelu_tanh::<FUSED>),
-            Activation::SwiGlu => {
+        let Self { activation, input, gradient, rows, width, buffers, mut made } = self;
+        let outputs = activation.outputs(width);
+        let (row, of_output) = buffers.split_at_mut(width);
+        let of_output = &mut of_output[..outputs];
+        for index in rows {
+            input.load(index * width, row);
+            match gradient {
+                None => {
+                    activation.change::<FUSED>(row, None);
+                    made.write_first(&row[..outputs]);
+                }
+                Some(gradient) => {
+                    gradient.load(index * outputs, of_output);
+                    activation.change::<FUSED>(row, Some(of_output));
+                    made.write_first(row);
+                }
+            }
+        }
+    }
+}
+
+impl Activation {
+    /// Replaces a row by its activation, or by the gradient of the input.
+    #[inline(always)]
+    fn change<const FUSED: bool>(self, row: &mut [f32], gradient: Option<&[f32]>) {
+        match self {
+            Self::Gelu => each(row, gradient, gelu::<FUSED>),
+            Self::GeluTanh => each(row, gradient, gelu_tanh::<FUSED>),
+            Self::SwiGlu => {
                 let (gates, values) = row.split_at_mut(row.len() / 2);
                 let pairs = gates.iter_mut().zip(values);
                 match gradient {

@@ -22,7 +22,7 @@ pub(crate) fn zeros<E: StoredFloat>(count: usize) -> Vec<E> {
     const TASK: usize = 16 << 10;
     /// Elements that are written at once. A count that is no multiple would allocate too much.
     const PIECE: usize = 256;
-    if count < 64 * TASK || !count.is_multiple_of(PIECE) {
+    if count < 8 * TASK || !count.is_multiple_of(PIECE) {
         return vec![E::ZERO; count];
     }
     let pieces = (0..count / PIECE).into_par_iter().with_min_len(TASK / PIECE);

@@ -141,6 +141,15 @@ impl<'a> StoredFloats<'a> {
         }
     }
 
+    /// The format of the elements.
+    pub(crate) fn dtype(self) -> DType {
+        match self {
+            Self::F32(_) => DType::F32,
+            Self::Bf16(_) => DType::BF16,
+            Self::F16(_) => DType::F16,
+        }
+    }
+
     /// Copies the elements from `at` on, as many as `to` has, as 32 bits.
     #[inline(always)]
     pub(crate) fn load(self, at: usize, to: &mut [f32]) {

@@ -100,6 +100,20 @@ impl<'a, E: StoredFloat> UninitSlice<'a, E> {
 }
 
 impl<'a> UninitSlice<'a> {
+    /// Fills the part with copies of `row` and gives it.
+    ///
+    /// # Panics
+    /// Panics unless the part has whole rows.
+    pub(crate) fn rows_of(self, row: &[f32]) -> &'a mut [f32] {
+        assert!(self.memory.len().is_multiple_of(row.len()), "the part has whole rows");
+        for to in self.memory.chunks_exact_mut(row.len()) {
+            to.write_copy_of_slice(row);
+        }
+        self.written.fetch_add(self.memory.len(), Ordering::Relaxed);
+        // SAFETY: the rows cover the part, and every element of them was just written.
+        unsafe { self.memory.assume_init_mut() }
+    }
+
     /// Fills the part with zeros and gives it.
     #[inline(always)]
     pub(crate) fn zeroed(self) -> &'a mut [f32] {

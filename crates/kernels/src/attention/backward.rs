@@ -6,7 +6,7 @@ use oomph_core::{Account, charge};
 
 use super::{
     Attended, Attention, Heads,
-    block::{KEYS, QUERIES, blocks, live, split},
+    block::{KEYS, QUERIES, blocks, drop, live, split},
     rotary::rotate,
     rows::Rows,
     stripe::{Stripe, stripes},
@@ -374,12 +374,14 @@ impl<E: StoredFloat> Task<'_, E> {
             let shift = self.log_sums[query * heads.queries + head];
             let mean = means[query];
             let at = [self.sample, head, query, keys.start];
-            self.attention.drop(at, self.positions, slopes);
+            let mut factors = [0.0; KEYS];
+            let factors = self.attention.factors(at, self.positions, &mut factors[..scores.len()]);
+            drop(slopes, factors);
             for (score, slope) in scores.iter_mut().zip(slopes) {
                 *score = exp::<FUSED>(*score - shift);
                 *slope = *score * (*slope - mean);
             }
-            self.attention.drop(at, self.positions, scores);
+            drop(scores, factors);
         }
     }
 

@@ -32,12 +32,27 @@ pub(super) fn split<const N: usize>(mut workspace: &mut [f32], sizes: [usize; N]
 }
 
 impl Attention {
-    /// Drops elements of the matrix: those of a row, from `at` on, which is a sample, a head, a query and a key.
+    /// The factors of the dropout for elements of the matrix: those of a row, from `at` on, which is a sample, a head, a query and a key.
+    /// `factors` has space for a row of a block. `None` if nothing is dropped.
     #[inline(always)]
-    pub(super) fn drop(&self, at: [usize; 4], positions: usize, row: &mut [f32]) {
-        let Some(mask) = &self.dropout else { return };
+    pub(super) fn factors<'a>(
+        &self,
+        at: [usize; 4],
+        positions: usize,
+        factors: &'a mut [f32],
+    ) -> Option<&'a [f32]> {
+        let mask = self.dropout.as_ref()?;
         let [sample, head, query, key] = at;
         let at = ((sample * self.heads.queries + head) * positions + query) * positions + key;
-        row.iter_mut().zip(mask.factors(at)).for_each(|(value, factor)| *value *= factor);
+        mask.write_factors(at, factors);
+        Some(factors)
+    }
+}
+
+/// Multiplies a row by factors, if there are some.
+#[inline(always)]
+pub(super) fn drop(row: &mut [f32], factors: Option<&[f32]>) {
+    if let Some(factors) = factors {
+        row.iter_mut().zip(factors).for_each(|(value, factor)| *value *= factor);
     }
 }

@@ -6,7 +6,7 @@ use burn_flex::FlexTensor;
 
 use super::{
     Attended, Attention, Heads,
-    block::{KEYS, QUERIES, blocks, live, split},
+    block::{KEYS, QUERIES, blocks, drop, live, split},
     rotary::rotary_angles,
     rows::Rows,
 };
@@ -278,7 +278,9 @@ impl<E> Task<'_, E> {
                     .for_each(|output| *output *= kept);
             }
             let at = [self.sample, head, query, keys.start];
-            self.attention.drop(at, self.positions, scores);
+            let mut factors = [0.0; KEYS];
+            let factors = self.attention.factors(at, self.positions, &mut factors[..scores.len()]);
+            drop(scores, factors);
         }
     }
 

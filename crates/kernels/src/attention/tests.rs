@@ -87,7 +87,9 @@ impl Naive<'_> {
         let Some(mask) = &self.attention.dropout else { return vec![1.0; end] };
         let at =
             ((self.sample * self.attention.heads.queries + head) * self.positions + query) * self.positions;
-        mask.factors(at).take(end).map(f64::from).collect()
+        let mut factors = vec![0.0; end];
+        mask.write_factors(at, &mut factors);
+        factors.into_iter().map(f64::from).collect()
     }
 }
 

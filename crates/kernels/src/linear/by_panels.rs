@@ -1,9 +1,9 @@
 //! Products by vector instructions, in 32 bits.
 
-use burn_backend::{Shape, TensorMetadata};
+use burn_backend::{DType, Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 
-use super::{Matrix, ROWS, SUMMED, WeightSums};
+use super::{Matrix, ROWS, WeightSums};
 use crate::{
     custom_op::Workspace,
     flex_tensor::zeros,
@@ -25,11 +25,12 @@ impl ByPanels {
         Self { matrix, sizes: Panelled::new(matrix.inner, matrix.columns) }
     }
 
-    /// The workspace of `rows` rows: the panels, and for each task rows in tiles and their products.
-    pub(super) fn workspace(self, rows: usize) -> Workspace {
+    /// The workspace of `rows` rows of a format: the panels, and for each task rows in tiles, and their products if these are rounded.
+    pub(super) fn workspace(self, rows: usize, dtype: DType) -> Workspace {
+        let of_products = if dtype == DType::F32 { 0 } else { self.of_products() };
         Workspace {
             shared: self.sizes.elements(),
-            of_each: self.of_products() + self.sizes.elements_beside(ROWS),
+            of_each: of_products + self.sizes.elements_beside(ROWS),
             tasks: rows.div_ceil(ROWS),
             ..Workspace::default()
         }
@@ -55,26 +56,34 @@ impl ByPanels {
         plus: Option<&[f32]>,
         workspace: Workspace,
     ) -> FlexTensor {
-        let Self { sizes, .. } = self;
-        let (inner, columns, rows) = (sizes.inner, sizes.columns, left.shape()[0]);
-        let (values, packed) = (StoredFloats::of(left), self.packed(right));
-        let panels = &Panels::new(&packed, sizes);
+        let (columns, rows) = (self.sizes.columns, left.shape()[0]);
+        let packed = self.packed(right);
+        let panels = &Panels::new(&packed, self.sizes);
+        let left = StoredFloats::of(left);
+        let shape = Shape::from([rows, columns]);
+        let count = |part| ROWS.min(rows - part * ROWS);
+        if let StoredFloats::F32(_) = left {
+            // The products are made where they stay.
+            let (made, ()) = uninit::made::<f32, _>(rows * columns, |made| {
+                workers::each(made.parts(ROWS * columns).enumerate(), workspace, |(part, made), beside| {
+                    let products = match plus {
+                        Some(plus) => made.rows_of(plus),
+                        None => made.zeroed(),
+                    };
+                    let rows = Rows { left, first: part * ROWS, count: count(part) };
+                    rows.multiply(panels, products, beside, plus.is_some());
+                });
+            });
+            return f32::tensor(made, shape);
+        }
         by_dtype!(left.dtype(), E => {
             let (made, ()) = uninit::made::<E, _>(rows * columns, |made| {
-                let parts = made.parts(ROWS * columns).enumerate();
-                workers::each(parts, workspace, |(part, mut made), workspace| {
+                workers::each(made.parts(ROWS * columns).enumerate(), workspace, |(part, mut made), memory| {
+                    let (products, beside) = memory.split_at_mut(self.of_products());
+                    let rows = Rows { left, first: part * ROWS, count: count(part) };
+                    rows.multiply(panels, products, beside, false);
                     by_vectors(|| {
-                        let (first, count) = (part * ROWS, ROWS.min(rows - part * ROWS));
-                        let (results, beside) = workspace.split_at_mut(self.of_products());
-                        let put = |rows, inner_range, tile: &mut [f32]| {
-                            with_values!(values, left => {
-                                let row = |row: usize| &left[(first + row) * inner..][..inner];
-                                sizes.put_rows_of(row)(rows, inner_range, tile);
-                            });
-                        };
-                        let output = OutputRows { elements: &mut *results, stride: columns };
-                        panels.multiply(count, put, output, beside, false);
-                        for row in results.chunks_exact_mut(columns).take(count) {
+                        for row in products.chunks_exact_mut(columns).take(rows.count) {
                             if let Some(plus) = plus {
                                 row.iter_mut().zip(plus).for_each(|(value, plus)| *value += plus);
                             }
@@ -83,18 +92,43 @@ impl ByPanels {
                     });
                 });
             });
-            E::tensor(made, Shape::from([rows, columns]))
+            E::tensor(made, shape)
         })
     }
 }
 
+/// Some rows of a left matrix.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    left: StoredFloats<'a>,
+    first: usize,
+    count: usize,
+}
+
+impl Rows<'_> {
+    /// Writes the rows times a matrix to `products`, or adds them.
+    fn multiply(self, panels: &Panels<'_>, products: &mut [f32], beside: &mut [f32], add: bool) {
+        let (sizes, inner) = (panels.sizes, panels.sizes.inner);
+        by_vectors(|| {
+            let put = |rows, inner_range, tile: &mut [f32]| {
+                with_values!(self.left, left => {
+                    let row = |row: usize| &left[(self.first + row) * inner..][..inner];
+                    sizes.put_rows_of(row)(rows, inner_range, tile);
+                });
+            };
+            let output = OutputRows { elements: products, stride: sizes.columns };
+            panels.multiply(self.count, put, output, beside, add);
+        });
+    }
+}
+
 /// The workspace of sums over rows: panels of inputs, and for each task gradients in tiles and their products.
-pub(super) fn workspace_of_sums(WeightSums { rows, outputs, features }: WeightSums) -> Workspace {
-    let sizes = Panelled::new(SUMMED.min(rows), features);
+pub(super) fn workspace_of_sums(sums: WeightSums) -> Workspace {
+    let sizes = Panelled::new(sums.summed(), sums.features);
     Workspace {
         shared: sizes.elements(),
-        of_each: sizes.elements_beside(ROWS),
-        tasks: outputs.div_ceil(ROWS),
+        of_each: sizes.elements_beside(WeightSums::OUTPUTS),
+        tasks: sums.outputs.div_ceil(WeightSums::OUTPUTS),
         ..Workspace::default()
     }
 }
@@ -107,17 +141,18 @@ pub(super) fn weight_sums(
 ) -> [Vec<f32>; 2] {
     let WeightSums { rows, outputs, features } = sums;
     let (mut weight, mut bias) = (zeros(outputs * features), zeros(outputs));
-    for first in (0..rows).step_by(SUMMED) {
-        let count = SUMMED.min(rows - first);
+    for first in (0..rows).step_by(sums.summed().max(1)) {
+        let count = sums.summed().min(rows - first);
         let sizes = Panelled::new(count, features);
         let packed = with_values!(input, input => {
             sizes.packed_rows(|row| &input[(first + row) * features..][..features])
         });
         let panels = &Panels::new(&packed, sizes);
-        let parts = weight.chunks_mut((ROWS * features).max(1)).zip(bias.chunks_mut(ROWS)).enumerate();
+        let of_each = WeightSums::OUTPUTS;
+        let parts = weight.chunks_mut((of_each * features).max(1)).zip(bias.chunks_mut(of_each)).enumerate();
         let from = Gradients { values: gradient, first, outputs };
         workers::each(parts, workspace, |(part, (weight, bias)), workspace| {
-            by_vectors(|| from.add_products(part * ROWS, panels, [weight, bias], workspace));
+            by_vectors(|| from.add_products(part * of_each, panels, [weight, bias], workspace));
         });
     }
     [weight, bias]

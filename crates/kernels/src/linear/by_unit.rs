@@ -5,7 +5,7 @@ use burn_backend::{Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 use oomph_amx::{Line, MatrixUnit, SIDE, Vectors, lines};
 
-use super::{Matrix, ROWS, SUMMED, WeightSums};
+use super::{Matrix, ROWS, WeightSums};
 use crate::{
     custom_op::Workspace,
     flex_tensor::zeros,
@@ -104,12 +104,12 @@ fn packed(count: usize, inner: usize, pack: impl Fn(usize, usize, &mut [Line]) +
 }
 
 /// The workspace of sums over rows: packed inputs, and for each task packed gradients and their products.
-pub(super) fn workspace_of_sums(WeightSums { rows, outputs, features }: WeightSums) -> Workspace {
-    let summed = SUMMED.min(rows);
+pub(super) fn workspace_of_sums(sums: WeightSums) -> Workspace {
+    const OUTPUTS: usize = WeightSums::OUTPUTS;
     Workspace {
-        shared: lines(features, summed) * OF_LINE,
-        of_each: ROWS * features.next_multiple_of(SIDE) + of_lines(ROWS, summed),
-        tasks: outputs.div_ceil(ROWS),
+        shared: lines(sums.features, sums.summed()) * OF_LINE,
+        of_each: OUTPUTS * sums.features.next_multiple_of(SIDE) + of_lines(OUTPUTS, sums.summed()),
+        tasks: sums.outputs.div_ceil(OUTPUTS),
         ..Workspace::default()
     }
 }
@@ -117,23 +117,25 @@ pub(super) fn workspace_of_sums(WeightSums { rows, outputs, features }: WeightSu
 /// The gradients of weight and bias.
 pub(super) fn weight_sums(
     unit: MatrixUnit,
-    WeightSums { rows, outputs, features }: WeightSums,
+    sums: WeightSums,
     [gradient, input]: [&[bf16]; 2],
     workspace: Workspace,
 ) -> [Vec<f32>; 2] {
+    const OUTPUTS: usize = WeightSums::OUTPUTS;
+    let WeightSums { rows, outputs, features } = sums;
     let (mut weight, mut bias) = (zeros(outputs * features), zeros(outputs));
     let stride = features.next_multiple_of(SIDE);
-    for first in (0..rows).step_by(SUMMED) {
-        let summed = SUMMED.min(rows - first);
+    for first in (0..rows).step_by(sums.summed().max(1)) {
+        let summed = sums.summed().min(rows - first);
         let [gradient, input] = [(gradient, outputs), (input, features)]
             .map(|(values, columns)| &values[first * columns..][..summed * columns]);
         let packed = &packed(features, summed, |at, count, strip| {
             unit.pack_right(Vectors::across(&input[at..], features, count, summed), strip);
         });
-        let parts = weight.chunks_mut((ROWS * features).max(1)).zip(bias.chunks_mut(ROWS)).enumerate();
+        let parts = weight.chunks_mut((OUTPUTS * features).max(1)).zip(bias.chunks_mut(OUTPUTS)).enumerate();
         workers::each(parts, workspace, |(part, (weight, bias)), memory| {
-            let (at, count) = (part * ROWS, bias.len());
-            let (products, memory) = memory.split_at_mut(ROWS * stride);
+            let (at, count) = (part * OUTPUTS, bias.len());
+            let (products, memory) = memory.split_at_mut(OUTPUTS * stride);
             let left = &mut Line::within(memory)[..lines(count, summed)];
             unit.pack_left(Vectors::across(&gradient[at..], outputs, count, summed), left);
             unit.multiply([left, packed], summed, products, stride, false);

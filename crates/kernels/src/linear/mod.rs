@@ -27,9 +27,6 @@ use crate::{
 /// Rows of a task.
 const ROWS: usize = 64;
 
-/// Rows that are summed over at once: so many are packed beside their tensor.
-const SUMMED: usize = 2048;
-
 /// x Wᵀ + b, `[N, O]`, in the format of the input. Sums have 32 bits.
 pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, kernels: Kernels) -> Tensor<2> {
     if kernels != Kernels::Cpu {
@@ -105,6 +102,17 @@ struct WeightSums {
     features: usize,
 }
 
+impl WeightSums {
+    /// Outputs of a task. So many use each packed input while it is in the cache.
+    const OUTPUTS: usize = 96;
+
+    /// Rows that are summed over at once. Their packed inputs fit into a core's second-level cache.
+    fn summed(self) -> usize {
+        const ELEMENTS: usize = 256 << 10;
+        (ELEMENTS / self.features.max(1)).next_multiple_of(256).min(2048).min(self.rows)
+    }
+}
+
 /// The right matrix of a product.
 #[derive(Clone, Copy)]
 struct Matrix {
@@ -140,7 +148,7 @@ impl Matrix {
         };
         let workspace = match means {
             Means::Row => row::workspace(self.inner, self.columns),
-            Means::Panels(product) => product.workspace(rows),
+            Means::Panels(product) => product.workspace(rows, dtype),
             Means::Unit(product) => product.workspace(rows),
         };
         let operation = CustomOp {
