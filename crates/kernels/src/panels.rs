@@ -179,6 +179,64 @@ impl Panelled {
         (tiles, last)
     }
 
+    /// Puts `sums.len()` columns of `left`, whose rows are `stride` apart, into tiles at the begin of `beside`, and adds each to its sum.
+    /// Gives the tiles and the rest of `beside`.
+    #[inline(always)]
+    pub(crate) fn columns_in_tiles<'b, E: StoredFloat>(
+        self,
+        left: &[E],
+        stride: usize,
+        sums: &mut [f32],
+        beside: &'b mut [f32],
+    ) -> (&'b [f32], &'b mut [f32]) {
+        match self.tile.rows {
+            8 => self.columns_in_tiles_of::<E, 8>(left, stride, sums, beside),
+            _ => self.columns_in_tiles_of::<E, 4>(left, stride, sums, beside),
+        }
+    }
+
+    /// Row by row of `left`, so that each row is read once.
+    #[inline(always)]
+    fn columns_in_tiles_of<'b, E: StoredFloat, const ROWS: usize>(
+        self,
+        left: &[E],
+        stride: usize,
+        sums: &mut [f32],
+        beside: &'b mut [f32],
+    ) -> (&'b [f32], &'b mut [f32]) {
+        let (count, padded) = (sums.len(), self.tile.padded_rows(sums.len()));
+        let (tiles, last) = beside.split_at_mut(padded * self.inner);
+        let mut rows = left.chunks(stride.max(1));
+        for tiles in tiles.chunks_mut((DEPTH * padded).max(1)) {
+            let depth = tiles.len() / padded;
+            for (index, row) in rows.by_ref().take(depth).enumerate() {
+                let mut pieces = tiles[index * ROWS..].chunks_mut(depth * ROWS);
+                let (whole, rest) = row[..count].as_chunks::<ROWS>();
+                let (whole_sums, rest_sums) = sums.as_chunks_mut::<ROWS>();
+                for ((sums, values), piece) in whole_sums.iter_mut().zip(whole).zip(pieces.by_ref()) {
+                    if let Some(piece) = piece.first_chunk_mut::<ROWS>() {
+                        // Of copies, so that both are vectors.
+                        let (mut wide, mut sum) = ([0.0; ROWS], *sums);
+                        for at in 0..ROWS {
+                            wide[at] = values[at].widened();
+                        }
+                        for at in 0..ROWS {
+                            sum[at] += wide[at];
+                        }
+                        (*sums, *piece) = (sum, wide);
+                    }
+                }
+                for ((sum, value), to) in
+                    rest_sums.iter_mut().zip(rest).zip(pieces.next().into_iter().flatten())
+                {
+                    *to = value.widened();
+                    *sum += *to;
+                }
+            }
+        }
+        (tiles, last)
+    }
+
     /// Adds the sum over the inner indices of each row in `tiles`.
     #[inline(always)]
     pub(crate) fn add_row_sums(self, tiles: &[f32], sums: &mut [f32]) {

@@ -99,21 +99,24 @@ impl<'a, E: StoredFloat> UninitSlice<'a, E> {
     }
 }
 
-impl<'a> UninitSlice<'a> {
-    /// Fills the part with copies of `row` and gives it.
+impl<E: StoredFloat> UninitSlice<'_, E> {
+    /// As [`write_first`](Self::write_first), with the numbers of `plus` added.
     ///
     /// # Panics
-    /// Panics unless the part has whole rows.
-    pub(crate) fn rows_of(self, row: &[f32]) -> &'a mut [f32] {
-        assert!(self.memory.len().is_multiple_of(row.len()), "the part has whole rows");
-        for to in self.memory.chunks_exact_mut(row.len()) {
-            to.write_copy_of_slice(row);
+    /// Panics if fewer elements are left than values, or if there are fewer numbers to add.
+    #[inline(always)]
+    pub(crate) fn write_first_plus(&mut self, values: &[f32], plus: &[f32]) {
+        let plus = &plus[..values.len()];
+        // As above.
+        let memory = self.memory.split_off_mut(..values.len()).expect("there are as many elements as values");
+        for ((to, value), plus) in memory.iter_mut().zip(values).zip(plus) {
+            to.write(E::rounded(*value + *plus));
         }
-        self.written.fetch_add(self.memory.len(), Ordering::Relaxed);
-        // SAFETY: the rows cover the part, and every element of them was just written.
-        unsafe { self.memory.assume_init_mut() }
+        self.written.fetch_add(values.len(), Ordering::Relaxed);
     }
+}
 
+impl<'a> UninitSlice<'a> {
     /// Fills the part with zeros and gives it.
     #[inline(always)]
     pub(crate) fn zeroed(self) -> &'a mut [f32] {

@@ -1,9 +1,9 @@
 //! Products by vector instructions, in 32 bits.
 
-use burn_backend::{DType, Shape, TensorMetadata};
+use burn_backend::{Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 
-use super::{Matrix, ROWS, WeightSums};
+use super::{Matrix, ROWS, WeightSums, write_rows};
 use crate::{
     custom_op::Workspace,
     flex_tensor::zeros,
@@ -25,12 +25,11 @@ impl ByPanels {
         Self { matrix, sizes: Panelled::new(matrix.inner, matrix.columns) }
     }
 
-    /// The workspace of `rows` rows of a format: the panels, and for each task rows in tiles, and their products if these are rounded.
-    pub(super) fn workspace(self, rows: usize, dtype: DType) -> Workspace {
-        let of_products = if dtype == DType::F32 { 0 } else { self.of_products() };
+    /// The workspace of `rows` rows: the panels, and for each task rows in tiles and their products.
+    pub(super) fn workspace(self, rows: usize) -> Workspace {
         Workspace {
             shared: self.sizes.elements(),
-            of_each: of_products + self.sizes.elements_beside(ROWS),
+            of_each: self.of_products() + self.sizes.elements_beside(ROWS),
             tasks: rows.div_ceil(ROWS),
             ..Workspace::default()
         }
@@ -56,69 +55,32 @@ impl ByPanels {
         plus: Option<&[f32]>,
         workspace: Workspace,
     ) -> FlexTensor {
-        let (columns, rows) = (self.sizes.columns, left.shape()[0]);
+        let Panelled { inner, columns, .. } = self.sizes;
+        let rows = left.shape()[0];
         let packed = self.packed(right);
         let panels = &Panels::new(&packed, self.sizes);
         let left = StoredFloats::of(left);
-        let shape = Shape::from([rows, columns]);
-        let count = |part| ROWS.min(rows - part * ROWS);
-        if let StoredFloats::F32(_) = left {
-            // The products are made where they stay.
-            let (made, ()) = uninit::made::<f32, _>(rows * columns, |made| {
-                workers::each(made.parts(ROWS * columns).enumerate(), workspace, |(part, made), beside| {
-                    let products = match plus {
-                        Some(plus) => made.rows_of(plus),
-                        None => made.zeroed(),
-                    };
-                    let rows = Rows { left, first: part * ROWS, count: count(part) };
-                    rows.multiply(panels, products, beside, plus.is_some());
-                });
-            });
-            return f32::tensor(made, shape);
-        }
         by_dtype!(left.dtype(), E => {
             let (made, ()) = uninit::made::<E, _>(rows * columns, |made| {
                 workers::each(made.parts(ROWS * columns).enumerate(), workspace, |(part, mut made), memory| {
-                    let (products, beside) = memory.split_at_mut(self.of_products());
-                    let rows = Rows { left, first: part * ROWS, count: count(part) };
-                    rows.multiply(panels, products, beside, false);
+                    let (first, count) = (part * ROWS, ROWS.min(rows - part * ROWS));
                     by_vectors(|| {
-                        for row in products.chunks_exact_mut(columns).take(rows.count) {
-                            if let Some(plus) = plus {
-                                row.iter_mut().zip(plus).for_each(|(value, plus)| *value += plus);
-                            }
-                            made.write_first(row);
-                        }
+                        let put = |rows, inner_range, tile: &mut [f32]| {
+                            with_values!(left, left => {
+                                let row = |row: usize| &left[(first + row) * inner..][..inner];
+                                self.sizes.put_rows_of(row)(rows, inner_range, tile);
+                            });
+                        };
+                        // Whole rows are written afterwards: memory takes them faster than pieces of many rows.
+                        let (products, beside) = memory.split_at_mut(self.of_products());
+                        let output = OutputRows { elements: &mut *products, stride: columns };
+                        panels.multiply(count, put, output, beside, false);
+                        write_rows(products.chunks_exact(columns).take(count), plus, &mut made);
                     });
                 });
             });
-            E::tensor(made, shape)
+            E::tensor(made, Shape::from([rows, columns]))
         })
-    }
-}
-
-/// Some rows of a left matrix.
-#[derive(Clone, Copy)]
-struct Rows<'a> {
-    left: StoredFloats<'a>,
-    first: usize,
-    count: usize,
-}
-
-impl Rows<'_> {
-    /// Writes the rows times a matrix to `products`, or adds them.
-    fn multiply(self, panels: &Panels<'_>, products: &mut [f32], beside: &mut [f32], add: bool) {
-        let (sizes, inner) = (panels.sizes, panels.sizes.inner);
-        by_vectors(|| {
-            let put = |rows, inner_range, tile: &mut [f32]| {
-                with_values!(self.left, left => {
-                    let row = |row: usize| &left[(self.first + row) * inner..][..inner];
-                    sizes.put_rows_of(row)(rows, inner_range, tile);
-                });
-            };
-            let output = OutputRows { elements: products, stride: sizes.columns };
-            panels.multiply(self.count, put, output, beside, add);
-        });
     }
 }
 
@@ -178,14 +140,9 @@ impl Gradients<'_> {
         workspace: &mut [f32],
     ) {
         let (sizes, stride) = (panels.sizes, self.outputs);
-        let put = |columns, inner, tile: &mut [f32]| {
-            with_values!(self.values, gradient => {
-                let gradient = &gradient[self.first * stride + output..];
-                sizes.put_columns_of(gradient, stride)(columns, inner, tile);
-            });
-        };
-        let (tiles, last) = sizes.in_tiles(bias.len(), put, workspace);
-        sizes.add_row_sums(tiles, bias);
+        let (tiles, last) = with_values!(self.values, gradient => {
+            sizes.columns_in_tiles(&gradient[self.first * stride + output..], stride, bias, workspace)
+        });
         let output = OutputRows { elements: weight, stride: sizes.columns };
         panels.multiply_tiles(bias.len(), tiles, output, last, true);
     }

@@ -5,7 +5,7 @@ use burn_backend::{Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 use oomph_amx::{Line, MatrixUnit, SIDE, Vectors, lines};
 
-use super::{Matrix, ROWS, WeightSums};
+use super::{Matrix, ROWS, WeightSums, write_rows};
 use crate::{
     custom_op::Workspace,
     flex_tensor::zeros,
@@ -64,15 +64,8 @@ impl ByUnit {
                 let left = &mut Line::within(memory)[..lines(count, inner)];
                 self.unit.pack_left(Vectors::along(&values[first * inner..], inner, count), left);
                 self.unit.multiply([left, packed], inner, products, self.stride(), false);
-                by_vectors(|| {
-                    for row in products.chunks_exact_mut(self.stride()).take(count) {
-                        let row = &mut row[..columns];
-                        if let Some(plus) = plus {
-                            row.iter_mut().zip(plus).for_each(|(value, plus)| *value += plus);
-                        }
-                        made.write_first(row);
-                    }
-                });
+                let rows = products.chunks_exact(self.stride()).map(|row| &row[..columns]).take(count);
+                by_vectors(|| write_rows(rows, plus, &mut made));
             });
         });
         bf16::tensor(made, Shape::from([rows, columns]))

@@ -22,6 +22,7 @@ use crate::{
     flex_tensor::{tensor, vector},
     kernels::Kernels,
     stored_float::{StoredFloat, StoredFloats, with_values},
+    uninit::UninitSlice,
 };
 
 /// Rows of a task.
@@ -148,7 +149,7 @@ impl Matrix {
         };
         let workspace = match means {
             Means::Row => row::workspace(self.inner, self.columns),
-            Means::Panels(product) => product.workspace(rows, dtype),
+            Means::Panels(product) => product.workspace(rows),
             Means::Unit(product) => product.workspace(rows),
         };
         let operation = CustomOp {
@@ -179,6 +180,19 @@ impl Means {
             Self::Panels(product) => product.multiply(left, right, plus, workspace),
             Self::Unit(product) => product.multiply(left, right, plus, workspace),
         }
+    }
+}
+
+/// Writes the rows of a product, plus a row.
+#[inline(always)]
+fn write_rows<'a, E: StoredFloat>(
+    rows: impl Iterator<Item = &'a [f32]>,
+    plus: Option<&[f32]>,
+    made: &mut UninitSlice<'_, E>,
+) {
+    match plus {
+        Some(plus) => rows.for_each(|row| made.write_first_plus(row, plus)),
+        None => rows.for_each(|row| made.write_first(row)),
     }
 }
 
