@@ -2,7 +2,10 @@
 pub const SIDE: usize = 32;
 
 /// Vectors of a tile: a strip is two tiles wide.
-#[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), expect(dead_code, reason = "no unit packs"))]
+#[cfg_attr(
+    not(all(target_arch = "x86_64", target_os = "linux")),
+    expect(dead_code, reason = "no unit packs")
+)]
 pub(crate) const OF_TILE: usize = 16;
 
 /// A row of a tile of the unit, in packed strips: 64 bytes, as a line of the cache.

@@ -2,8 +2,8 @@
 
 use std::arch::x86_64::{
     __m256i, __m512i, _mm256_loadu_si256, _mm512_cvtepu16_epi32, _mm512_loadu_si512, _mm512_or_si512,
-    _mm512_shuffle_i32x4, _mm512_slli_epi32, _mm512_store_si512, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
-    _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+    _mm512_shuffle_i32x4, _mm512_slli_epi32, _mm512_store_si512, _mm512_unpackhi_epi32,
+    _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
 };
 
 use crate::{
@@ -48,7 +48,8 @@ fn square(vectors: Vectors<'_>, first: usize, index: usize) -> Square {
     let mut square = [zero; OF_TILE];
     for (at, register) in square.iter_mut().enumerate() {
         *register = if are_across {
-            let [low, high] = [0, 1].map(|odd| &elements[(index + 2 * at + odd) * stride + first..][..OF_TILE]);
+            let [low, high] =
+                [0, 1].map(|odd| &elements[(index + 2 * at + odd) * stride + first..][..OF_TILE]);
             let high = _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(load_half(high)));
             _mm512_or_si512(_mm512_cvtepu16_epi32(load_half(low)), high)
         } else {
@@ -101,7 +102,8 @@ fn turned(rows: Square) -> Square {
     let mut turned = fours;
     for at in 0..4 {
         let [a, b, c, d] = [fours[at], fours[4 + at], fours[8 + at], fours[12 + at]];
-        let (even_above, even_below) = (_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0x88>(c, d));
+        let (even_above, even_below) =
+            (_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0x88>(c, d));
         let (odd_above, odd_below) = (_mm512_shuffle_i32x4::<0xdd>(a, b), _mm512_shuffle_i32x4::<0xdd>(c, d));
         turned[at] = _mm512_shuffle_i32x4::<0x88>(even_above, even_below);
         turned[4 + at] = _mm512_shuffle_i32x4::<0x88>(odd_above, odd_below);

@@ -95,9 +95,8 @@ pub(crate) unsafe fn multiply(
 unsafe fn block(left: &[Line], right: &[Line], to: *mut f32, stride: usize, add: bool) {
     let row_bytes = stride * size_of::<f32>();
     // SAFETY: the tiles of the sums are within the memory behind `to`.
-    let [below, right_of, last] = unsafe {
-        [to.add(OF_TILE * stride), to.add(OF_TILE), to.add(OF_TILE * stride + OF_TILE)]
-    };
+    let [below, right_of, last] =
+        unsafe { [to.add(OF_TILE * stride), to.add(OF_TILE), to.add(OF_TILE * stride + OF_TILE)] };
     // SAFETY: registers and memory are those of this block, by the condition of this function.
     unsafe {
         asm!(

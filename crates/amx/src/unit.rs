@@ -73,14 +73,23 @@ impl MatrixUnit {
     ) {
         let of_strip = lines(1, inner);
         if of_strip == 0 {
-            return if add { } else { sums.fill(0.0) };
+            return if add {
+            } else {
+                sums.fill(0.0)
+            };
         }
-        assert!(left.len().is_multiple_of(of_strip) && right.len().is_multiple_of(of_strip), "strips are whole");
+        assert!(
+            left.len().is_multiple_of(of_strip) && right.len().is_multiple_of(of_strip),
+            "strips are whole"
+        );
         let [rows, columns] = [left, right].map(|lines| lines.len() / of_strip * SIDE);
         if rows == 0 || columns == 0 {
             return;
         }
-        assert!(columns <= stride && (rows - 1) * stride + columns <= sums.len(), "the sums hold all products");
+        assert!(
+            columns <= stride && (rows - 1) * stride + columns <= sums.len(),
+            "the sums hold all products"
+        );
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         // SAFETY: the unit is there and permitted. The strips are whole and the sums large enough, as asserted above.
         unsafe {

@@ -147,4 +147,3 @@ impl Gradients<'_> {
         panels.multiply_tiles(bias.len(), tiles, output, last, true);
     }
 }
-

@@ -7,11 +7,7 @@ use oomph_amx::{Line, MatrixUnit, SIDE, Vectors, lines};
 
 use super::{Matrix, ROWS, WeightSums, write_rows};
 use crate::{
-    custom_op::Workspace,
-    flex_tensor::zeros,
-    simd::by_vectors,
-    stored_float::StoredFloat,
-    uninit, workers,
+    custom_op::Workspace, flex_tensor::zeros, simd::by_vectors, stored_float::StoredFloat, uninit, workers,
 };
 
 /// Elements of 32 bits that take as much memory as a [`Line`].

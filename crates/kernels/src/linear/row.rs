@@ -66,4 +66,3 @@ impl SimdLoops for Dots<'_> {
         }
     }
 }
-
