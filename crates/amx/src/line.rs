@@ -9,7 +9,7 @@ pub const SIDE: usize = 32;
 pub(crate) const OF_TILE: usize = 16;
 
 /// A row of a tile of the unit, in packed strips: 64 bytes, as a line of the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Line(pub(crate) [u16; 32]);
 

@@ -273,13 +273,12 @@ impl SimdLoops for AccumulateWork<'_, '_> {
     fn run<const FUSED: bool>(self) {
         let Self { part: AccumulateTask { left: (left, stride), in_tiles, count, products, rows }, beside } =
             self;
-        let (tiles, last) = in_tiles.in_tiles(count, in_tiles.put_columns_of(left, stride), beside);
+        let mut unwanted = [0.0; ROWS];
+        let sums = rows.unwrap_or(&mut unwanted[..count]);
+        let (tiles, last) = in_tiles.columns_in_tiles(left, stride, sums, beside);
         for (panels, sums) in products.into_iter().flatten() {
             let output = OutputRows { elements: sums, stride: panels.sizes.columns };
             panels.multiply_tiles(count, tiles, output, &mut *last, true);
-        }
-        if let Some(sums) = rows {
-            in_tiles.add_row_sums(tiles, sums);
         }
     }
 }

@@ -237,21 +237,6 @@ impl Panelled {
         (tiles, last)
     }
 
-    /// Adds the sum over the inner indices of each row in `tiles`.
-    #[inline(always)]
-    pub(crate) fn add_row_sums(self, tiles: &[f32], sums: &mut [f32]) {
-        let rows = self.tile.rows;
-        let padded = self.tile.padded_rows(sums.len());
-        for tiles in tiles.chunks((DEPTH * padded).max(1)) {
-            let depth = tiles.len() / padded;
-            for (tile, sums) in tiles.chunks_exact((depth * rows).max(1)).zip(sums.chunks_mut(rows)) {
-                for row in tile.chunks_exact(rows) {
-                    sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
-                }
-            }
-        }
-    }
-
     /// A function that puts rows, given by `row`, into a tile.
     #[inline(always)]
     pub(crate) fn put_rows_of<'b, E: StoredFloat + 'b>(

@@ -5,7 +5,6 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use oomph_amx::Line;
 use rayon::prelude::*;
 
 use crate::stored_float::StoredFloat;
@@ -22,22 +21,9 @@ pub(crate) unsafe fn written<E>(count: usize, write: impl FnOnce(&mut [MaybeUnin
     elements
 }
 
-/// What memory is filled with before a piece of it is written.
-pub(crate) trait Zero: Copy + Send + Sync {
-    const ZERO: Self;
-}
-
-impl Zero for f32 {
-    const ZERO: Self = 0.0;
-}
-
-impl Zero for Line {
-    const ZERO: Self = Self::ZERO;
-}
-
 /// Fills `memory` in all threads, in pieces of `piece` elements; the last piece may have fewer. `fill` takes the index of a
 /// piece and the piece, which holds zeros.
-pub(crate) fn filled<E: Zero>(
+pub(crate) fn filled<E: Copy + Default + Send + Sync>(
     memory: &mut [MaybeUninit<E>],
     piece: usize,
     fill: impl Fn(usize, &mut [E]) + Sync,
@@ -49,14 +35,14 @@ pub(crate) fn filled<E: Zero>(
 }
 
 #[inline(always)]
-fn zeroed<E: Zero>(memory: &mut [MaybeUninit<E>]) -> &mut [E] {
-    memory.fill(MaybeUninit::new(E::ZERO));
+fn zeroed<E: Copy + Default + Send + Sync>(memory: &mut [MaybeUninit<E>]) -> &mut [E] {
+    memory.fill(MaybeUninit::new(E::default()));
     // SAFETY: every element was just written.
     unsafe { memory.assume_init_mut() }
 }
 
 /// A vector of `count` elements, filled as by [`filled`].
-pub(crate) fn filled_anew<E: Zero>(
+pub(crate) fn filled_anew<E: Copy + Default + Send + Sync>(
     count: usize,
     piece: usize,
     fill: impl Fn(usize, &mut [E]) + Sync,
