@@ -90,7 +90,9 @@ def main():
     by_pytorch(decoder)
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
-        settings = {"data.path": words[0], "train.steps": 1, "train.batch": 1, "train.eval_every": "never", "run.directory": run}
+        layers = {"model.positions": "learned", "model.norm": "layer", "model.activation": "gelu-tanh", "memory.precision": "fp32"}
+        short = {"train.steps": 1, "train.batch": 1, "train.eval_every": "never"}
+        settings = {"data.path": words[0], "run.directory": run, **layers, **short}
         options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         subprocess.run([OOMPH, "train", "--config", "gpt-shakespeare", *options], capture_output=True, check=True)
         times = [(by_oomph(run), by_pytorch(decoder)) for _ in range(RUNS)]

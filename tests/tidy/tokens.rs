@@ -30,7 +30,7 @@ const WRITERS: [&str; 6] = [
 ];
 
 /// The files that need `unsafe`.
-const UNSAFE: [&str; 13] = [
+const UNSAFE: [&str; 14] = [
     "crates/amx/src/line.rs",
     "crates/amx/src/packing.rs",
     "crates/amx/src/registers.rs",
@@ -42,6 +42,7 @@ const UNSAFE: [&str; 13] = [
     "crates/kernels/src/uninit.rs",
     "crates/kernels/src/blocks.rs",
     "crates/kernels/src/tile.rs",
+    "crates/kernels/src/prefetch.rs",
     "crates/trainer/src/device/cuda.rs",
     "crates/trainer/src/device/vulkan.rs",
 ];

@@ -23,6 +23,15 @@ pub(crate) struct Workspace {
     pub(crate) steps: usize,
 }
 
+/// Splits a workspace into parts.
+pub(crate) fn split<const N: usize>(mut workspace: &mut [f32], sizes: [usize; N]) -> [&mut [f32]; N] {
+    sizes.map(|size| {
+        let (part, rest) = std::mem::take(&mut workspace).split_at_mut(size);
+        workspace = rest;
+        part
+    })
+}
+
 /// An operation with a kernel of our own, which allocates the outputs and maybe a [`Workspace`].
 pub(crate) struct CustomOp {
     pub(crate) name: &'static str,

@@ -51,3 +51,30 @@ fn some<'a, const ROWS: usize, E: StoredFloat + 'a>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_element_goes_to_its_column() {
+        for (count, columns, stride) in
+            [(1, 0..1, 1), (3, 2..9, 5), (4, 0..8, 4), (8, 1..14, 12), (13, 3..7, 16), (2, 1..1, 2)]
+        {
+            let element = |row: usize, column: usize| (100 * row + column) as f32;
+            let rows: Vec<Vec<f32>> =
+                (0..count).map(|row| (0..15).map(|column| element(row, column)).collect()).collect();
+            let mut to = vec![-1.0; columns.len() * stride];
+            interleave(count, |row| &rows[row], columns.clone(), &mut to, stride);
+            for (piece, column) in to.chunks(stride).zip(columns.clone()) {
+                for (row, found) in piece.iter().enumerate() {
+                    let expected = if row < count { element(row, column) } else { -1.0 };
+                    assert_eq!(
+                        *found, expected,
+                        "{count} rows, columns {columns:?}, stride {stride}: {row}, {column}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -54,6 +54,7 @@ pub mod offload;
 mod optimizer_step;
 pub mod packed;
 mod panels;
+mod prefetch;
 pub mod recurrent;
 mod reduce;
 pub mod row_norm;

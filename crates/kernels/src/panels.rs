@@ -8,19 +8,22 @@
 use std::{mem::MaybeUninit, ops::Range};
 
 use burn_flex::FlexTensor;
-use oomph_core::{Account, charge};
 
 use crate::{
     flex_tensor::vector,
     interleave::interleave,
-    simd::by_vectors,
+    prefetch,
+    simd::{SimdLoops, by_vectors, vectorised},
     stored_float::StoredFloat,
-    tile::{RightMatrix, Tile, TileColumn},
-    uninit,
+    tile::{Factors, Tile, TileColumn},
+    uninit::{self, Appended},
 };
 
 /// Inner indices multiplied at once: that many rows of a panel fit into the first-level cache.
 const DEPTH: usize = 256;
+
+/// Rows that are brought into the cache before they are packed.
+const AHEAD: usize = 8;
 
 /// The sizes of a matrix in panels.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,11 @@ impl Panelled {
     /// A matrix of `inner` rows and `columns` columns.
     pub(crate) fn new(inner: usize, columns: usize) -> Self {
         Self { inner, columns, tile: Tile::of_this_processor() }
+    }
+
+    /// As [`new`](Self::new), for many rows.
+    pub(crate) fn for_many_rows(inner: usize, columns: usize) -> Self {
+        Self { inner, columns, tile: Tile::high() }
     }
 
     /// Elements of all panels.
@@ -59,22 +67,41 @@ impl Panelled {
         self,
         row: impl Fn(usize) -> &'b [E] + Sync,
     ) -> Vec<f32> {
-        self.made(|columns, panel| by_vectors(|| self.put_rows_in_panel(&row, columns, panel)))
+        let sizes = [self.of_panel(), self.of_block()];
+        uninit::striped_anew(self.elements(), sizes, |block, panels| self.put_block(block, panels, &row))
     }
 
-    /// Writes the rows of a matrix to `panels`, which has [`elements`](Self::elements). `change` then changes each panel.
+    /// Writes the rows of a matrix to `panels`, which has [`elements`](Self::elements). `change` then changes pieces of the panels.
     pub(crate) fn put_rows<'a, 'b, E: StoredFloat + 'b>(
         self,
         row: impl Fn(usize) -> &'b [E] + Sync,
         panels: &'a mut [MaybeUninit<f32>],
         change: impl Fn(&mut [f32]) + Sync,
     ) -> &'a mut [f32] {
-        uninit::filled(panels, self.of_panel(), |index, panel| {
-            by_vectors(|| {
-                self.put_rows_in_panel(&row, self.columns_of(index), panel);
-                change(panel);
-            });
+        let fill = |block, panels: &mut [Appended<'_>]| self.put_block(block, panels, &row);
+        uninit::striped(panels, [self.of_panel(), self.of_block()], fill, |piece| {
+            by_vectors(|| change(piece))
         })
+    }
+
+    /// Rows that a task puts into panels. It reads them whole, as the processor foresees.
+    fn rows_of_block(self) -> usize {
+        self.inner.div_ceil(4 * rayon::current_num_threads()).clamp(8, 64)
+    }
+
+    /// Elements of a block of rows in a panel.
+    fn of_block(self) -> usize {
+        self.rows_of_block() * self.tile.columns
+    }
+
+    fn put_block<'b, E: StoredFloat + 'b>(
+        self,
+        block: usize,
+        panels: &mut [Appended<'_>],
+        row: &impl Fn(usize) -> &'b [E],
+    ) {
+        let rows = block * self.rows_of_block()..((block + 1) * self.rows_of_block()).min(self.inner);
+        vectorised(PutBlock { columns: self.tile.columns, rows, row, panels });
     }
 
     #[inline(always)]
@@ -99,11 +126,8 @@ impl Panelled {
         self,
         row: impl Fn(usize) -> &'b [E] + Sync,
     ) -> Vec<f32> {
-        self.made(|columns, panel| {
-            by_vectors(|| {
-                let column = |index| row(columns.start + index);
-                interleave(columns.len(), column, 0..self.inner, panel, self.tile.columns);
-            });
+        uninit::filled_anew(self.elements(), self.of_panel(), |index, panel| {
+            vectorised(PutColumns { sizes: self, columns: self.columns_of(index), row: &row, panel });
         })
     }
 
@@ -129,12 +153,6 @@ impl Panelled {
         panels.chunks_exact_mut(self.of_panel()).take(self.columns.div_ceil(self.tile.columns))
     }
 
-    /// Panels that `fill` fills with the given columns; other columns are zeros.
-    fn made(self, fill: impl Fn(Range<usize>, &mut [f32]) + Sync) -> Vec<f32> {
-        let fill = |index, panel: &mut [f32]| fill(self.columns_of(index), panel);
-        uninit::filled_anew(self.elements(), self.of_panel(), fill)
-    }
-
     /// Elements of a panel.
     fn of_panel(self) -> usize {
         (self.inner * self.tile.columns).max(1)
@@ -146,37 +164,20 @@ impl Panelled {
         first..(first + self.tile.columns).min(self.columns)
     }
 
-    /// Fills the tiles of `count` rows, part by part of [`DEPTH`].
+    /// Puts `count` rows into `tiles`, part by part of [`DEPTH`].
     #[inline(always)]
-    fn each_tile(
-        self,
-        count: usize,
-        tiles: &mut [f32],
-        put: impl Fn(Range<usize>, Range<usize>, &mut [f32]),
-    ) {
+    pub(crate) fn in_tiles(self, count: usize, put: impl PutTile, tiles: &mut [f32]) -> &[f32] {
         let rows = self.tile.rows;
         let padded = self.tile.padded_rows(count);
-        for (part, tiles) in tiles.chunks_mut((DEPTH * padded).max(1)).enumerate() {
+        let elements = &mut tiles[..padded * self.inner];
+        for (part, tiles) in elements.chunks_mut((DEPTH * padded).max(1)).enumerate() {
             let depth = tiles.len() / padded;
             let inner = part * DEPTH..part * DEPTH + depth;
             for (index, tile) in tiles.chunks_exact_mut((depth * rows).max(1)).enumerate() {
-                put(index * rows..(index * rows + rows).min(count), inner.clone(), tile);
+                put.put(index * rows..(index * rows + rows).min(count), inner.clone(), tile);
             }
         }
-    }
-
-    /// Puts `count` rows into tiles at the begin of `beside`, as [`Panels::multiply`] does. Gives the tiles and the rest of
-    /// `beside`.
-    #[inline(always)]
-    pub(crate) fn in_tiles(
-        self,
-        count: usize,
-        put: impl Fn(Range<usize>, Range<usize>, &mut [f32]),
-        beside: &mut [f32],
-    ) -> (&[f32], &mut [f32]) {
-        let (tiles, last) = beside.split_at_mut(self.tile.padded_rows(count) * self.inner);
-        self.each_tile(count, tiles, put);
-        (tiles, last)
+        elements
     }
 
     /// Puts `sums.len()` columns of `left`, whose rows are `stride` apart, into tiles at the begin of `beside`, and adds each to its sum.
@@ -190,7 +191,9 @@ impl Panelled {
         beside: &'b mut [f32],
     ) -> (&'b [f32], &'b mut [f32]) {
         match self.tile.rows {
+            12 => self.columns_in_tiles_of::<E, 12>(left, stride, sums, beside),
             8 => self.columns_in_tiles_of::<E, 8>(left, stride, sums, beside),
+            6 => self.columns_in_tiles_of::<E, 6>(left, stride, sums, beside),
             _ => self.columns_in_tiles_of::<E, 4>(left, stride, sums, beside),
         }
     }
@@ -207,9 +210,13 @@ impl Panelled {
         let (count, padded) = (sums.len(), self.tile.padded_rows(sums.len()));
         let (tiles, last) = beside.split_at_mut(padded * self.inner);
         let mut rows = left.chunks(stride.max(1));
+        let mut ahead = rows.clone().skip(AHEAD);
         for tiles in tiles.chunks_mut((DEPTH * padded).max(1)) {
             let depth = tiles.len() / padded;
             for (index, row) in rows.by_ref().take(depth).enumerate() {
+                if let Some(next) = ahead.next() {
+                    prefetch::all(&next[..count.min(next.len())]);
+                }
                 let mut pieces = tiles[index * ROWS..].chunks_mut(depth * ROWS);
                 let (whole, rest) = row[..count].as_chunks::<ROWS>();
                 let (whole_sums, rest_sums) = sums.as_chunks_mut::<ROWS>();
@@ -237,34 +244,97 @@ impl Panelled {
         (tiles, last)
     }
 
-    /// A function that puts rows, given by `row`, into a tile.
+    /// Puts rows, given by `row`, into tiles.
     #[inline(always)]
-    pub(crate) fn put_rows_of<'b, E: StoredFloat + 'b>(
-        self,
-        row: impl Fn(usize) -> &'b [E],
-    ) -> impl Fn(Range<usize>, Range<usize>, &mut [f32]) {
-        move |rows, inner, tile| {
-            interleave(rows.len(), |index| row(rows.start + index), inner, tile, self.tile.rows);
-        }
+    pub(crate) fn put_rows_of<F>(self, row: F) -> RowsOf<F> {
+        RowsOf { row, of_tile: self.tile.rows }
     }
 
-    /// A function that puts columns of `left`, whose rows are `stride` apart, into a tile.
+    /// Puts columns of `left`, whose rows are `stride` apart, into tiles.
     #[inline(always)]
-    pub(crate) fn put_columns_of<E: StoredFloat>(
-        self,
-        left: &[E],
-        stride: usize,
-    ) -> impl Fn(Range<usize>, Range<usize>, &mut [f32]) {
-        move |columns, inner, tile| {
-            let left = left[inner.start * stride..].chunks(stride);
-            let pieces = tile.chunks_exact_mut(self.tile.rows).zip(left.map(|row| &row[columns.clone()]));
+    pub(crate) fn put_columns_of<E>(self, left: &[E], stride: usize) -> ColumnsOf<'_, E> {
+        ColumnsOf { left, stride, of_tile: self.tile.rows }
+    }
+}
+
+/// Puts rows to multiply into a tile.
+pub(crate) trait PutTile {
+    /// Puts a range of the rows and of the inner indices into a tile.
+    fn put(&self, rows: Range<usize>, inner: Range<usize>, tile: &mut [f32]);
+}
+
+/// Rows, given by a function.
+pub(crate) struct RowsOf<F> {
+    row: F,
+    of_tile: usize,
+}
+
+impl<'a, E: StoredFloat + 'a, F: Fn(usize) -> &'a [E]> PutTile for RowsOf<F> {
+    /// Not inlined: the loops around, as those of an LSTM's cell, would be too long for the compiler to make vectors of them.
+    #[inline(never)]
+    fn put(&self, rows: Range<usize>, inner: Range<usize>, tile: &mut [f32]) {
+        interleave(rows.len(), |index| (self.row)(rows.start + index), inner, tile, self.of_tile);
+    }
+}
+
+/// The columns of a matrix.
+pub(crate) struct ColumnsOf<'a, E> {
+    left: &'a [E],
+    /// Elements between the begins of two rows.
+    stride: usize,
+    of_tile: usize,
+}
+
+impl<E: StoredFloat> PutTile for ColumnsOf<'_, E> {
+    #[inline(always)]
+    fn put(&self, columns: Range<usize>, inner: Range<usize>, tile: &mut [f32]) {
+        let rows = self.left[inner.start * self.stride..].chunks(self.stride);
+        for (to, row) in tile.chunks_exact_mut(self.of_tile).zip(rows) {
+            let piece = &row[columns.clone()];
             // A copy of constant length is one instruction.
-            match columns.len() {
-                8 => pieces.for_each(|(to, piece)| widen_so_many::<E, 8>(piece, to)),
-                4 => pieces.for_each(|(to, piece)| widen_so_many::<E, 4>(piece, to)),
-                _ => pieces.for_each(|(to, piece)| widen(piece, to)),
+            match piece.len() {
+                8 => widen_so_many::<E, 8>(piece, to),
+                4 => widen_so_many::<E, 4>(piece, to),
+                _ => widen(piece, to),
             }
         }
+    }
+}
+
+/// Puts a block of rows into panels.
+struct PutBlock<'a, 'b, F> {
+    /// Columns of a panel.
+    columns: usize,
+    rows: Range<usize>,
+    row: &'a F,
+    panels: &'a mut [Appended<'b>],
+}
+
+impl<'e, E: StoredFloat + 'e, F: Fn(usize) -> &'e [E]> SimdLoops for PutBlock<'_, '_, F> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        for row in self.rows {
+            for (panel, piece) in self.panels.iter_mut().zip((self.row)(row).chunks(self.columns)) {
+                panel.row(piece, self.columns);
+            }
+        }
+    }
+}
+
+/// Puts columns, each of which memory holds as a row, into a panel.
+struct PutColumns<'a, F> {
+    sizes: Panelled,
+    columns: Range<usize>,
+    row: &'a F,
+    panel: &'a mut [f32],
+}
+
+impl<'b, E: StoredFloat + 'b, F: Fn(usize) -> &'b [E]> SimdLoops for PutColumns<'_, F> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { sizes, columns, row, panel } = self;
+        let column = |index| row(columns.start + index);
+        interleave(columns.len(), column, 0..sizes.inner, panel, sizes.tile.columns);
     }
 }
 
@@ -296,29 +366,26 @@ pub(crate) struct OutputRows<'a> {
 pub(crate) struct Panels<'a> {
     elements: &'a [f32],
     pub(crate) sizes: Panelled,
-    /// The offset of each inner index in a panel.
-    offsets: Vec<u32>,
 }
 
 impl<'a> Panels<'a> {
     pub(crate) fn new(elements: &'a [f32], sizes: Panelled) -> Self {
-        let offsets = charge(Account::Host, || sizes.tile.panel_offsets(sizes.inner.min(DEPTH)));
-        Self { elements, sizes, offsets }
+        Self { elements, sizes }
     }
 
     /// Multiplies `count` rows by the matrix. Writes the product to the rows of `output`, or adds it if `add`.
-    /// `put` takes a range of rows, a range of inner indices and a tile, and puts the rows into the tile. `beside` is a
-    /// workspace of [`Panelled::elements_beside`].
+    /// `beside` is a workspace of [`Panelled::elements_beside`].
     #[inline(always)]
     pub(crate) fn multiply(
         &self,
         count: usize,
-        put: impl Fn(Range<usize>, Range<usize>, &mut [f32]),
+        put: impl PutTile,
         output: OutputRows<'_>,
         beside: &mut [f32],
         add: bool,
     ) {
-        let (tiles, last) = self.sizes.in_tiles(count, put, beside);
+        let (tiles, last) = beside.split_at_mut(self.sizes.tile.padded_rows(count) * self.sizes.inner);
+        let tiles = self.sizes.in_tiles(count, put, tiles);
         self.multiply_tiles(count, tiles, output, last, add);
     }
 
@@ -332,15 +399,31 @@ impl<'a> Panels<'a> {
         last: &mut [f32],
         add: bool,
     ) {
-        let Panelled { inner, columns, tile } = self.sizes;
+        self.multiply_columns(count, tiles, 0..self.sizes.columns, output, last, add);
+    }
+
+    /// As [`multiply_tiles`](Self::multiply_tiles), for some of the columns, the first of which is that of a panel. The output begins
+    /// with it.
+    #[inline(always)]
+    pub(crate) fn multiply_columns(
+        &self,
+        count: usize,
+        tiles: &[f32],
+        columns: Range<usize>,
+        output: OutputRows<'_>,
+        last: &mut [f32],
+        add: bool,
+    ) {
+        let Panelled { inner, tile, .. } = self.sizes;
         let OutputRows { elements: output, stride } = output;
         if inner == 0 && !add {
             // The sums have no terms.
-            output.chunks_mut(stride).take(count).for_each(|row| row[..columns].fill(0.0));
+            output.chunks_mut(stride).take(count).for_each(|row| row[..columns.len()].fill(0.0));
         }
-        let panels = self.elements.chunks_exact((inner * tile.columns).max(1));
-        for (panel, first) in panels.zip((0..columns).step_by(tile.columns)) {
-            let width = tile.columns.min(columns - first);
+        let of_panel = (inner * tile.columns).max(1);
+        let panels = (columns.start / tile.columns * of_panel..self.elements.len()).step_by(of_panel);
+        for (panel, first) in panels.zip((0..columns.len()).step_by(tile.columns)) {
+            let width = tile.columns.min(columns.len() - first);
             if width == tile.columns {
                 let output = OutputRows { elements: &mut output[first..], stride };
                 self.multiply_panel(panel, tiles, output, add);
@@ -361,16 +444,19 @@ impl<'a> Panels<'a> {
         }
     }
 
+    /// The products with the panel that begins with an element.
     #[inline(always)]
-    fn multiply_panel(&self, panel: &[f32], tiles: &[f32], output: OutputRows<'_>, add: bool) {
+    fn multiply_panel(&self, begin: usize, tiles: &[f32], output: OutputRows<'_>, add: bool) {
         let OutputRows { elements: sums, stride } = output;
         let Panelled { inner, tile, .. } = self.sizes;
         let padded = tiles.len() / inner;
-        let parts = panel.chunks(DEPTH * tile.columns).zip(tiles.chunks(DEPTH * padded));
-        for (part, (elements, left)) in parts.enumerate() {
-            let offsets = &self.offsets[..elements.len() / tile.columns];
-            let right = RightMatrix { elements, runs: [0, tile.run()], offsets };
-            TileColumn { left, right, sums: &mut *sums, stride, add: add || part > 0 }.compute();
+        for first in (0..inner).step_by(DEPTH) {
+            let depth = DEPTH.min(inner - first);
+            let (panel, next) = self.elements[begin + first * tile.columns..].split_at(depth * tile.columns);
+            let next = &next[..next.len().min(DEPTH * tile.columns)];
+            let tiles = &tiles[first * padded..][..depth * padded];
+            let factors = Factors::Panel { tiles, tile, panel };
+            TileColumn { factors, next, sums: &mut *sums, stride, add: add || first > 0 }.compute();
         }
     }
 }
@@ -378,7 +464,6 @@ impl<'a> Panels<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::{SimdLoops, vectorised};
 
     struct Product<'a> {
         panels: &'a Panels<'a>,

@@ -3,6 +3,8 @@
 //!
 //! Letters: N rows, F features. Backward needs the input alone; it computes mean and deviation of a row again.
 
+use std::ops::Range;
+
 use burn::tensor::Tensor;
 use burn_backend::{DType, Shape};
 use burn_flex::FlexTensor;
@@ -14,9 +16,10 @@ use crate::{
     flex_tensor::{floats, vector},
     kernels::Kernels,
     reduce::{dot, reduce, sum},
-    simd::by_vectors,
+    simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, by_dtype},
-    uninit, workers,
+    uninit::{self, UninitSlice},
+    workers,
 };
 
 /// How a row is normalised.
@@ -84,18 +87,9 @@ impl RowNorm {
             let made = by_dtype!(dtype, E => {
                 let (made, ()) = uninit::made::<E, _>(rows * features, |made| {
                     let parts = made.parts(of_part * features).enumerate();
-                    workers::each(parts, workspace, |(part, mut made), row| {
-                        by_vectors(|| {
-                            for index in part * of_part..(part * of_part + of_part).min(rows) {
-                                read.load(index * features, row);
-                                let (mean, inverse) = self.moments(row);
-                                row.iter_mut().zip(weight).for_each(|(value, weight)| *value = (*value - mean) * inverse * weight);
-                                if let Some(shift) = shift {
-                                    row.iter_mut().zip(shift).for_each(|(value, shift)| *value += shift);
-                                }
-                                made.write_first(row);
-                            }
-                        });
+                    workers::each(parts, workspace, |(part, made), row| {
+                        let rows = part * of_part..(part * of_part + of_part).min(rows);
+                        vectorised(ApplyRows { norm: self, read, rows, weight, shift, row, made });
                     });
                 });
                 E::tensor(made, Shape::from(dims))
@@ -198,17 +192,9 @@ impl Backward<'_> {
         let (made, ()) = uninit::made::<E, _>(dims[0] * features, |made| {
             let parts =
                 made.parts(self.of_part * features).zip(sums.chunks_mut((2 * features).max(1))).enumerate();
-            workers::each(parts, workspace, |(part, (mut made, sums)), buffers| {
-                by_vectors(|| {
-                    let first = part * self.of_part;
-                    for index in first..(first + self.of_part).min(self.rows) {
-                        let (row, gradient) = buffers.split_at_mut(features);
-                        self.input.load(index * features, row);
-                        self.gradient.load(index * features, gradient);
-                        self.row(row, gradient, sums);
-                        made.write_first(gradient);
-                    }
-                });
+            workers::each(parts, workspace, |(part, (made, sums)), buffers| {
+                let rows = part * self.of_part..((part + 1) * self.of_part).min(self.rows);
+                vectorised(BackwardRows { kernel: self, rows, sums, buffers, made });
             });
         });
         let mut total = vec![0.0; 2 * features];
@@ -235,6 +221,61 @@ impl Backward<'_> {
         let slope = dot(gradient, row) / count;
         for (gradient, value) in gradient.iter_mut().zip(row) {
             *gradient = (*gradient - constant - *value * slope) * inverse;
+        }
+    }
+}
+
+/// Normalises some rows.
+struct ApplyRows<'a, 'b, E> {
+    norm: RowNorm,
+    read: StoredFloats<'a>,
+    rows: Range<usize>,
+    weight: &'a [f32],
+    shift: Option<&'a [f32]>,
+    /// A row in 32 bits.
+    row: &'a mut [f32],
+    made: UninitSlice<'b, E>,
+}
+
+impl<E: StoredFloat> SimdLoops for ApplyRows<'_, '_, E> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { norm, read, rows, weight, shift, row, mut made } = self;
+        for index in rows {
+            read.load(index * row.len(), row);
+            let (mean, inverse) = norm.moments(row);
+            for (value, weight) in row.iter_mut().zip(weight) {
+                *value = (*value - mean) * inverse * weight;
+            }
+            match shift {
+                Some(shift) => made.write_first_plus(row, shift),
+                None => made.write_first(row),
+            }
+        }
+    }
+}
+
+/// Goes back through some rows.
+struct BackwardRows<'a, 'b, E> {
+    kernel: &'a Backward<'a>,
+    rows: Range<usize>,
+    /// Those of weight and shift.
+    sums: &'a mut [f32],
+    /// A row and its gradient, in 32 bits.
+    buffers: &'a mut [f32],
+    made: UninitSlice<'b, E>,
+}
+
+impl<E: StoredFloat> SimdLoops for BackwardRows<'_, '_, E> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { kernel, rows, sums, buffers, mut made } = self;
+        let (row, gradient) = buffers.split_at_mut(buffers.len() / 2);
+        for index in rows {
+            kernel.input.load(index * row.len(), row);
+            kernel.gradient.load(index * row.len(), gradient);
+            kernel.row(row, gradient, sums);
+            made.write_first(gradient);
         }
     }
 }

@@ -16,8 +16,8 @@ pub(crate) fn vectorised(loops: impl SimdLoops) {
     Arch::new().dispatch(Vectorised(loops));
 }
 
-/// Runs `work` by the widest vectors that this processor has, as far as the compiler inlines it. The results are the same as
-/// without: sums keep their order.
+/// Runs `work` by the widest vectors that this processor has, if the compiler inlines it: a closure of some lines it does not, and
+/// then runs it without. Such loops are [`SimdLoops`]. The results are the same either way: sums keep their order.
 #[inline]
 pub(crate) fn by_vectors<R>(work: impl FnOnce() -> R) -> R {
     Arch::new().dispatch(Closure(work))

@@ -3,7 +3,11 @@
 //! Only these loops use vector instructions by name. As plain arrays the compiler does not vectorise them: they compute
 //! 5 GFLOP/s, against 160 of about 170 possible with the instructions (one core, AVX-512).
 
+use std::slice::Chunks;
+
 use macerator::{Arch, Scalar, Simd, Vector, WithSimd, vload_unaligned, vstore_unaligned};
+
+use crate::prefetch;
 
 /// Vectors side by side in a tile.
 const VECTORS: usize = 2;
@@ -18,7 +22,7 @@ const MOST_COLUMNS: usize = 32;
 /// The sums of a tile.
 type TileSums<S, const ROWS: usize> = [[Vector<S, f32>; VECTORS]; ROWS];
 
-/// Rows and columns of the tiles that this processor computes. The sums take at most half of the registers.
+/// Rows and columns of the tiles that this processor computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tile {
     pub(crate) rows: usize,
@@ -26,18 +30,19 @@ pub(crate) struct Tile {
 }
 
 impl Tile {
+    /// Low tiles, which waste little on few rows: the sums take half of the registers.
     pub(crate) fn of_this_processor() -> Self {
-        Arch::new().dispatch(TileOfProcessor)
+        Arch::new().dispatch(TileOfProcessor)[0]
+    }
+
+    /// High tiles, for many rows: they read less for each product, and the sums take three quarters of the registers.
+    pub(crate) fn high() -> Self {
+        Arch::new().dispatch(TileOfProcessor)[1]
     }
 
     /// Columns that must be contiguous in memory. The next run of columns may be anywhere.
     pub(crate) fn run(self) -> usize {
         self.columns / VECTORS
-    }
-
-    /// The offset of each row of a panel, in which the columns of a tile are contiguous.
-    pub(crate) fn panel_offsets(self, rows: usize) -> Vec<u32> {
-        (0..rows).map(|row| (row * self.columns) as u32).collect()
     }
 
     /// `rows`, rounded up to whole tiles.
@@ -54,10 +59,11 @@ impl Tile {
 struct TileOfProcessor;
 
 impl WithSimd for TileOfProcessor {
-    type Output = Tile;
+    type Output = [Tile; 2];
 
-    fn with_simd<S: Simd>(self) -> Tile {
-        Tile { rows: if has_many_registers::<S>() { 8 } else { 4 }, columns: VECTORS * S::lanes32() }
+    fn with_simd<S: Simd>(self) -> [Tile; 2] {
+        let rows = if has_many_registers::<S>() { [8, 12] } else { [4, 6] };
+        rows.map(|rows| Tile { rows, columns: VECTORS * S::lanes32() })
     }
 }
 
@@ -66,20 +72,31 @@ const fn has_many_registers<S: Simd>() -> bool {
     size_of::<S::Register>() >= 64 || cfg!(target_arch = "aarch64")
 }
 
-/// The right matrix of a product. The row of inner index i begins at `offsets[i]`.
+/// What is multiplied.
 #[derive(Clone, Copy)]
-pub(crate) struct RightMatrix<'a> {
+pub(crate) enum Factors<'a> {
+    /// Rows in tiles by a panel.
+    Panel { tiles: &'a [f32], tile: Tile, panel: &'a [f32] },
+    /// Rows in low tiles by columns that are somewhere in memory.
+    Scattered { tiles: &'a [f32], columns: ScatteredColumns<'a> },
+}
+
+/// The columns of a tile, in runs anywhere in memory. The row of inner index i begins at `offsets[i]`.
+#[derive(Clone, Copy)]
+pub(crate) struct ScatteredColumns<'a> {
     pub(crate) elements: &'a [f32],
     /// The begin of each run of columns, counted from the row's offset.
     pub(crate) runs: [usize; VECTORS],
     pub(crate) offsets: &'a [u32],
 }
 
-/// A column of tiles of the result: each tile is some rows of `left` times `right`.
+/// A column of tiles of the result.
+///
+/// Tiles hold their rows inner index by inner index; so do panels, which hold the columns of a tile side by side.
 pub(crate) struct TileColumn<'a> {
-    /// Tile by tile, inner index by inner index, the elements of the tile's rows.
-    pub(crate) left: &'a [f32],
-    pub(crate) right: RightMatrix<'a>,
+    pub(crate) factors: Factors<'a>,
+    /// What the next product reads of its panel: it is brought into the cache meanwhile.
+    pub(crate) next: &'a [f32],
     /// The result, in rows of `stride` elements. The tiles begin at the first element.
     pub(crate) sums: &'a mut [f32],
     pub(crate) stride: usize,
@@ -94,63 +111,41 @@ impl TileColumn<'_> {
         Arch::new().dispatch(self);
     }
 
+    /// The numbers of rows are constants, so that each processor's tiles are compiled for two of them.
     #[inline(always)]
-    fn tiles<S: Simd, const ROWS: usize>(self) {
-        let Self { left, right, sums, stride, add } = self;
-        right.check(S::lanes32());
-        let lefts = left.chunks_exact((ROWS * right.offsets.len()).max(1));
-        for (left, sums) in lefts.zip(sums.chunks_mut(ROWS * stride)) {
-            let mut products: TileSums<S, ROWS> = [[0.0f32.splat(); VECTORS]; ROWS];
-            let (left, rest) = left.as_chunks::<ROWS>().0.as_chunks::<AT_ONCE>();
-            let (offsets, last) = right.offsets.as_chunks::<AT_ONCE>();
-            for (left, offsets) in left.iter().zip(offsets) {
-                for (left, offset) in left.iter().zip(offsets) {
-                    // SAFETY: the matrix was checked above, and the offset is one of its offsets.
-                    products = unsafe { right.multiply(*offset, left, products) };
-                }
+    fn tiles<S: Simd, const LOW: usize, const HIGH: usize>(self) {
+        match self.factors {
+            Factors::Panel { tiles, tile, panel } if tile.rows == HIGH => {
+                self.by_panel::<S, HIGH>(tiles, PanelRows { elements: panel });
             }
-            for (left, offset) in rest.iter().zip(last) {
-                // SAFETY: as above.
-                products = unsafe { right.multiply(*offset, left, products) };
+            Factors::Panel { tiles, panel, .. } => {
+                self.by_panel::<S, LOW>(tiles, PanelRows { elements: panel });
             }
-            put(products, sums, stride, add);
+            Factors::Scattered { tiles, columns } => {
+                let right = columns.checked(S::lanes32());
+                self.put_all::<S, LOW>(tiles, columns.offsets.len(), |left| products(left, right, || ()));
+            }
         }
     }
-}
 
-impl RightMatrix<'_> {
-    /// # Panics
-    /// Panics if a row does not end within the elements.
     #[inline(always)]
-    fn check(self, lanes: usize) {
-        let run = self.runs.into_iter().fold(0, usize::max);
-        let row = self.offsets.iter().fold(0, |last, offset| last.max(*offset)) as usize;
-        assert!(run + row + lanes <= self.elements.len(), "a row of the right matrix ends within it");
+    fn by_panel<S: Simd, const ROWS: usize>(self, tiles: &[f32], right: PanelRows<'_>) {
+        let inner = RightRows::<S>::len(right);
+        let mut ahead = Ahead::new(self.next, tiles.len() / ROWS.max(1));
+        self.put_all::<S, ROWS>(tiles, inner, |left| products(left, right, || ahead.step()));
     }
 
-    /// Adds the products of one inner index.
-    ///
-    /// # Safety
-    /// [`check`](Self::check) succeeded for as many lanes, and `offset` is one of the offsets.
     #[inline(always)]
-    unsafe fn multiply<S: Simd, const ROWS: usize>(
+    fn put_all<S: Simd, const ROWS: usize>(
         self,
-        offset: u32,
-        left: &[f32; ROWS],
-        mut products: TileSums<S, ROWS>,
-    ) -> TileSums<S, ROWS> {
-        let row: [Vector<S, f32>; VECTORS] = std::array::from_fn(|vector| {
-            let start = offset as usize + self.runs[vector];
-            // SAFETY: `check` asserted that the lanes behind the begin of this run are within the elements.
-            unsafe { vload_unaligned(self.elements.as_ptr().add(start)) }
-        });
-        for (products, left) in products.iter_mut().zip(left) {
-            let left = left.splat::<S>();
-            for (product, row) in products.iter_mut().zip(row) {
-                *product = left.mul_add(row, *product);
-            }
+        tiles: &[f32],
+        inner: usize,
+        mut products: impl FnMut(&[[f32; ROWS]]) -> TileSums<S, ROWS>,
+    ) {
+        let tiles = tiles.chunks_exact((ROWS * inner).max(1));
+        for (left, sums) in tiles.zip(self.sums.chunks_mut(ROWS * self.stride)) {
+            put(products(left.as_chunks::<ROWS>().0), sums, self.stride, self.add);
         }
-        products
     }
 }
 
@@ -159,11 +154,144 @@ impl WithSimd for TileColumn<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        // Constant, so that each processor's tiles are compiled for one number of rows.
         if const { has_many_registers::<S>() } {
-            self.tiles::<S, 8>();
+            self.tiles::<S, 8, 12>();
         } else {
-            self.tiles::<S, 4>();
+            self.tiles::<S, 4, 6>();
+        }
+    }
+}
+
+/// The products of a tile. `meanwhile` is called for every few inner indices.
+///
+/// # Panics
+/// Panics if the factors have different inner indices.
+#[inline(always)]
+fn products<S: Simd, const ROWS: usize>(
+    left: &[[f32; ROWS]],
+    right: impl RightRows<S>,
+    mut meanwhile: impl FnMut(),
+) -> TileSums<S, ROWS> {
+    assert_eq!(left.len(), right.len(), "both factors have the same inner indices");
+    let mut products: TileSums<S, ROWS> = [[0.0f32.splat(); VECTORS]; ROWS];
+    let (whole, rest) = left.as_chunks::<AT_ONCE>();
+    let mut index = 0;
+    for left in whole {
+        meanwhile();
+        for left in left {
+            // SAFETY: there are as many rows, as asserted.
+            products = added(left, unsafe { right.row(index) }, products);
+            index += 1;
+        }
+    }
+    for left in rest {
+        // SAFETY: as above.
+        products = added(left, unsafe { right.row(index) }, products);
+        index += 1;
+    }
+    products
+}
+
+/// Adds the products of one inner index.
+#[inline(always)]
+fn added<S: Simd, const ROWS: usize>(
+    left: &[f32; ROWS],
+    right: [Vector<S, f32>; VECTORS],
+    mut products: TileSums<S, ROWS>,
+) -> TileSums<S, ROWS> {
+    for (products, left) in products.iter_mut().zip(left) {
+        let left = left.splat::<S>();
+        for (product, right) in products.iter_mut().zip(right) {
+            *product = left.mul_add(right, *product);
+        }
+    }
+    products
+}
+
+/// The right matrix of a product, as wide as a tile.
+trait RightRows<S: Simd>: Copy {
+    /// Rows.
+    fn len(self) -> usize;
+
+    /// A row.
+    ///
+    /// # Safety
+    /// The index is less than [`len`](Self::len).
+    unsafe fn row(self, index: usize) -> [Vector<S, f32>; VECTORS];
+}
+
+/// A panel.
+#[derive(Clone, Copy)]
+struct PanelRows<'a> {
+    elements: &'a [f32],
+}
+
+impl<S: Simd> RightRows<S> for PanelRows<'_> {
+    #[inline(always)]
+    fn len(self) -> usize {
+        self.elements.len() / (VECTORS * S::lanes32())
+    }
+
+    #[inline(always)]
+    unsafe fn row(self, index: usize) -> [Vector<S, f32>; VECTORS] {
+        std::array::from_fn(|vector| {
+            let start = (index * VECTORS + vector) * S::lanes32();
+            // SAFETY: the caller promises that there is the row, which ends within the elements.
+            unsafe { vload_unaligned(self.elements.as_ptr().add(start)) }
+        })
+    }
+}
+
+impl<'a> ScatteredColumns<'a> {
+    /// # Panics
+    /// Panics if a row of vectors of `lanes` does not end within the elements.
+    #[inline(always)]
+    fn checked(self, lanes: usize) -> CheckedColumns<'a> {
+        let run = self.runs.into_iter().fold(0, usize::max);
+        let row = self.offsets.iter().fold(0, |last, offset| last.max(*offset)) as usize;
+        assert!(run + row + lanes <= self.elements.len(), "a row of the right matrix ends within it");
+        CheckedColumns(self)
+    }
+}
+
+/// Columns whose rows end within their elements, by vectors of this processor.
+#[derive(Clone, Copy)]
+struct CheckedColumns<'a>(ScatteredColumns<'a>);
+
+impl<S: Simd> RightRows<S> for CheckedColumns<'_> {
+    #[inline(always)]
+    fn len(self) -> usize {
+        self.0.offsets.len()
+    }
+
+    #[inline(always)]
+    unsafe fn row(self, index: usize) -> [Vector<S, f32>; VECTORS] {
+        let Self(ScatteredColumns { elements, runs, offsets }) = self;
+        // SAFETY: the caller promises that there is the row.
+        let offset = unsafe { *offsets.get_unchecked(index) } as usize;
+        // SAFETY: the lanes behind the begin of each run are within the elements, as was checked.
+        runs.map(|run| unsafe { vload_unaligned(elements.as_ptr().add(offset + run)) })
+    }
+}
+
+/// Brings memory into the cache, some of it with each step of a product.
+struct Ahead<'a> {
+    lines: Chunks<'a, f32>,
+    of_step: usize,
+}
+
+impl<'a> Ahead<'a> {
+    /// All of `memory` within so many inner indices of tiles.
+    fn new(memory: &'a [f32], inner: usize) -> Self {
+        let lines = memory.chunks(prefetch::LINE / size_of::<f32>());
+        let of_step = lines.len().div_ceil((inner / AT_ONCE).max(1));
+        Self { lines, of_step }
+    }
+
+    #[inline(always)]
+    fn step(&mut self) {
+        for line in self.lines.by_ref().take(self.of_step) {
+            prefetch::line(line);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
+use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
 use crate::stored_float::StoredFloat;
@@ -32,6 +33,90 @@ pub(crate) fn filled<E: Copy + Default + Send + Sync>(
     pieces.for_each(|(index, piece)| fill(index, zeroed(piece)));
     // SAFETY: the pieces cover the memory, and each was zeroed.
     unsafe { memory.assume_init_mut() }
+}
+
+/// Fills `memory` in all threads. It consists of stripes of `of_stripe` elements, and each of these of pieces of `of_piece`; the last
+/// ones may have fewer. `fill` takes an index and the pieces of all stripes with that index, and writes them; `change` then takes each.
+///
+/// # Panics
+/// Panics if `fill` leaves elements unwritten.
+pub(crate) fn striped(
+    memory: &mut [MaybeUninit<f32>],
+    [of_stripe, of_piece]: [usize; 2],
+    fill: impl Fn(usize, &mut [Appended<'_>]) + Sync,
+    change: impl Fn(&mut [f32]) + Sync,
+) -> &mut [f32] {
+    let mut pieces: Vec<Vec<Appended<'_>>> = charge(Account::Host, || {
+        let all = memory.chunks_mut(of_stripe.max(1)).map(|stripe| stripe.chunks_mut(of_piece.max(1)));
+        let mut stripes: Vec<_> = all.collect();
+        let next =
+            || -> Vec<_> { stripes.iter_mut().filter_map(Iterator::next).map(Appended::new).collect() };
+        std::iter::repeat_with(next).take_while(|pieces| !pieces.is_empty()).collect()
+    });
+    pieces.par_iter_mut().enumerate().for_each(|(index, pieces)| {
+        fill(index, pieces);
+        pieces.iter_mut().for_each(|piece| change(piece.written()));
+    });
+    drop(pieces);
+    // SAFETY: the pieces cover the memory, and each is written: else `written` would have panicked.
+    unsafe { memory.assume_init_mut() }
+}
+
+/// A vector of `count` elements, filled as by [`striped`].
+///
+/// # Panics
+/// Panics if `fill` leaves elements unwritten.
+pub(crate) fn striped_anew(
+    count: usize,
+    sizes: [usize; 2],
+    fill: impl Fn(usize, &mut [Appended<'_>]) + Sync,
+) -> Vec<f32> {
+    // SAFETY: all stripes are written.
+    unsafe { written(count, |memory| _ = striped(memory, sizes, fill, |_| ())) }
+}
+
+/// Memory that one task writes from its begin to its end.
+pub(crate) struct Appended<'a> {
+    memory: &'a mut [MaybeUninit<f32>],
+    /// Elements that are written.
+    count: usize,
+}
+
+impl<'a> Appended<'a> {
+    fn new(memory: &'a mut [MaybeUninit<f32>]) -> Self {
+        Self { memory, count: 0 }
+    }
+
+    /// Writes the values in 32 bits, and zeros up to `width` elements.
+    ///
+    /// # Panics
+    /// Panics if fewer elements are left, or if there are more values.
+    #[inline(always)]
+    pub(crate) fn row<E: StoredFloat>(&mut self, values: &[E], width: usize) {
+        let row = &mut self.memory[self.count..][..width];
+        let (of_values, zeros) = row.split_at_mut(values.len());
+        // A copy of constant length is one instruction.
+        match (of_values.as_chunks_mut::<16>(), values.as_chunks::<16>()) {
+            ((to, []), (from, [])) => to.iter_mut().zip(from).for_each(|(to, from)| widen(from, to)),
+            _ => widen(values, of_values),
+        }
+        zeros.fill(MaybeUninit::new(0.0));
+        self.count += width;
+    }
+
+    /// # Panics
+    /// Panics if not all is written.
+    fn written(&mut self) -> &mut [f32] {
+        assert_eq!(self.count, self.memory.len(), "the whole piece is written");
+        // SAFETY: the elements before the count are written, which are all.
+        unsafe { self.memory.assume_init_mut() }
+    }
+}
+
+/// Writes as many elements in 32 bits.
+#[inline(always)]
+fn widen<E: StoredFloat>(from: &[E], to: &mut [MaybeUninit<f32>]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| _ = to.write(from.widened()));
 }
 
 #[inline(always)]
@@ -85,7 +170,16 @@ impl<'a, E: StoredFloat> UninitSlice<'a, E> {
     }
 }
 
-impl<E: StoredFloat> UninitSlice<'_, E> {
+impl<'a, E: StoredFloat> UninitSlice<'a, E> {
+    /// The part as rows of `columns` elements.
+    ///
+    /// # Panics
+    /// Panics if these are not the elements of whole rows.
+    pub(crate) fn rows(self, columns: usize) -> UninitRows<'a, E> {
+        assert_eq!(self.memory.len() % columns.max(1), 0, "the rows are whole");
+        UninitRows { slice: self, columns, done: 0 }
+    }
+
     /// As [`write_first`](Self::write_first), with the numbers of `plus` added.
     ///
     /// # Panics
@@ -99,6 +193,48 @@ impl<E: StoredFloat> UninitSlice<'_, E> {
             to.write(E::rounded(*value + *plus));
         }
         self.written.fetch_add(values.len(), Ordering::Relaxed);
+    }
+}
+
+/// Rows of uninitialised memory, which are written column by column: a counter of each piece would wait for memory.
+pub(crate) struct UninitRows<'a, E> {
+    slice: UninitSlice<'a, E>,
+    columns: usize,
+    /// Columns that are written.
+    done: usize,
+}
+
+impl<E: StoredFloat> UninitRows<'_, E> {
+    /// Writes the next columns of all rows, rounded, with the numbers of `plus` added.
+    ///
+    /// # Panics
+    /// Panics if there are fewer pieces than rows, if they are of different lengths, or if fewer columns are left.
+    #[inline(always)]
+    pub(crate) fn write_columns<'b>(
+        &mut self,
+        pieces: impl Iterator<Item = &'b [f32]>,
+        plus: Option<&[f32]>,
+    ) {
+        let (mut rows, mut width) = (self.slice.memory.chunks_exact_mut(self.columns.max(1)), None);
+        for (piece, row) in pieces.zip(rows.by_ref()) {
+            assert_eq!(*width.get_or_insert(piece.len()), piece.len(), "all pieces are as long");
+            let to = &mut row[self.done..][..piece.len()];
+            match plus {
+                Some(plus) => {
+                    for ((to, value), plus) in to.iter_mut().zip(piece).zip(&plus[..piece.len()]) {
+                        to.write(E::rounded(*value + *plus));
+                    }
+                }
+                None => to.iter_mut().zip(piece).for_each(|(to, value)| _ = to.write(E::rounded(*value))),
+            }
+        }
+        assert!(rows.next().is_none(), "there is a piece of each row");
+        self.done += width.unwrap_or(0);
+        if self.done == self.columns {
+            self.slice.written.fetch_add(self.slice.memory.len(), Ordering::Relaxed);
+            // Nobody writes them again.
+            self.slice.memory = &mut [];
+        }
     }
 }
 

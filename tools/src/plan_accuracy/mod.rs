@@ -7,8 +7,7 @@
 //! ```
 //!
 //! Each case runs in its own process: three steps and an evaluation. The tool fails where the median error is above 2 %,
-//! the 95th percentile above 5 %, or an under-prediction above 5 %; over several devices where an error is above 1 %, or an
-//! under-prediction above 1.5 %.
+//! the 95th percentile above 5 %, or an under-prediction above 5 %; over several devices where an error is above 1.5 %.
 
 mod drift;
 mod drift_grid;

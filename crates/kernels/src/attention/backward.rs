@@ -6,7 +6,7 @@ use oomph_core::{Account, charge};
 
 use super::{
     Attended, Attention, Heads,
-    block::{KEYS, QUERIES, blocks, drop, live, split},
+    block::{KEYS, QUERIES, blocks, drop, live},
     rotary::rotate,
     rows::Rows,
     stripe::{Stripe, stripes},
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     activations::exp,
     any_tensor::ranked,
-    custom_op::{CustomOp, Workspace},
+    custom_op::{CustomOp, Workspace, split},
     flex_tensor::{blank, floats},
     panels::{OutputRows, Panelled, Panels},
     reduce::dot,

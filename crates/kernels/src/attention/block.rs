@@ -22,15 +22,6 @@ pub(super) fn live(is_causal: bool, query: usize, keys: &Range<usize>) -> usize 
     if is_causal { (query + 1).saturating_sub(keys.start).min(keys.len()) } else { keys.len() }
 }
 
-/// Splits a workspace into parts.
-pub(super) fn split<const N: usize>(mut workspace: &mut [f32], sizes: [usize; N]) -> [&mut [f32]; N] {
-    sizes.map(|size| {
-        let (part, rest) = std::mem::take(&mut workspace).split_at_mut(size);
-        workspace = rest;
-        part
-    })
-}
-
 impl Attention {
     /// The factors of the dropout for elements of the matrix: those of a row, from `at` on, which is a sample, a head, a query and a key.
     /// `factors` has space for a row of a block. `None` if nothing is dropped.

@@ -6,14 +6,14 @@ use burn_flex::FlexTensor;
 
 use super::{
     Attended, Attention, Heads,
-    block::{KEYS, QUERIES, blocks, drop, live, split},
+    block::{KEYS, QUERIES, blocks, drop, live},
     rotary::rotary_angles,
     rows::Rows,
 };
 use crate::{
     activations::exp,
     any_tensor::ranked,
-    custom_op::{CustomOp, Workspace},
+    custom_op::{CustomOp, Workspace, split},
     flex_tensor::tensor,
     panels::{OutputRows, Panelled, Panels},
     reduce::{change_and_sum, greatest},
@@ -209,7 +209,7 @@ impl<E> Task<'_, E> {
             let [column, ..] = heads.columns(key * heads.group() + index);
             self.rows.load_turned(self.queries.clone(), column, heads.scale(), self.angles, room.loaded);
             let put = sizes.keys.put_rows_of(|row| &room.loaded[row * heads.size..][..heads.size]);
-            sizes.keys.in_tiles(count, put, tiles);
+            _ = sizes.keys.in_tiles(count, put, tiles);
         }
         let (greatest, sums) = room.states.split_at_mut(heads.group() * QUERIES);
         greatest.fill(f32::NEG_INFINITY);

@@ -21,7 +21,7 @@ use crate::{
     interleave::interleave,
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, with_values},
-    tile::{RightMatrix, Tile, TileColumn},
+    tile::{Factors, ScatteredColumns, Tile, TileColumn},
     uninit, workers,
 };
 
@@ -308,13 +308,14 @@ impl SimdLoops for CorrelateWork<'_, '_, '_> {
                 let row = block + correlate.lines[0].tap(down, y) * length * channels.len();
                 for column in (0..of_row).step_by(tile.columns) {
                     let elements = &inputs[row + column..];
-                    let right = RightMatrix { elements, runs: [0, tile.run()], offsets: positions };
+                    let inputs = ScatteredColumns { elements, runs: [0, tile.run()], offsets: positions };
                     for first in (0..rows).step_by(tile.rows) {
                         let left =
                             (task.first + first) / tile.rows * depth_of_tile + index * DEPTH * tile.rows;
-                        let left = &gradients[left..][..positions.len() * tile.rows];
+                        let tiles = &gradients[left..][..positions.len() * tile.rows];
+                        let factors = Factors::Scattered { tiles, columns: inputs };
                         let sums = &mut sums[first * columns + y * of_row + column..];
-                        TileColumn { left, right, sums, stride: columns, add: index > 0 }.compute();
+                        TileColumn { factors, next: &[], sums, stride: columns, add: index > 0 }.compute();
                     }
                 }
             }

@@ -3,15 +3,22 @@
 use burn_backend::{Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 
-use super::{Matrix, ROWS, WeightSums, write_rows};
+use super::{Matrix, WeightSums};
 use crate::{
-    custom_op::Workspace,
+    custom_op::{Workspace, split},
     flex_tensor::zeros,
     panels::{OutputRows, Panelled, Panels},
-    simd::by_vectors,
+    simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, by_dtype, with_values},
-    uninit, workers,
+    uninit::{self, UninitSlice},
+    workers,
 };
+
+/// Rows of a task, at most. So many use each panel while it is in the cache.
+const ROWS: usize = 96;
+
+/// Columns whose products a task has at once: with the rows they stay in the second-level cache. It is a multiple of every panel's.
+const COLUMNS: usize = 384;
 
 /// A product with a matrix, whose columns are packed into panels.
 #[derive(Clone, Copy)]
@@ -22,21 +29,24 @@ pub(super) struct ByPanels {
 
 impl ByPanels {
     pub(super) fn new(matrix: Matrix) -> Self {
-        Self { matrix, sizes: Panelled::new(matrix.inner, matrix.columns) }
+        Self { matrix, sizes: Panelled::for_many_rows(matrix.inner, matrix.columns) }
     }
 
-    /// The workspace of `rows` rows: the panels, and for each task rows in tiles and their products.
+    /// The workspace of `rows` rows: the panels, and for each task products and rows in tiles.
     pub(super) fn workspace(self, rows: usize) -> Workspace {
         Workspace {
             shared: self.sizes.elements(),
-            of_each: self.of_products() + self.sizes.elements_beside(ROWS),
-            tasks: rows.div_ceil(ROWS),
+            of_each: self.parts(rows.min(ROWS)).into_iter().sum(),
+            tasks: rows.div_ceil(self.sizes.tile.rows),
             ..Workspace::default()
         }
     }
 
-    fn of_products(self) -> usize {
-        self.sizes.tile.padded_rows(ROWS) * self.sizes.columns
+    /// Elements of a task's workspace: the products, those of a last panel, and the tiles.
+    fn parts(self, rows: usize) -> [usize; 3] {
+        let Panelled { inner, columns, tile } = self.sizes;
+        let padded = tile.padded_rows(rows);
+        [columns.min(COLUMNS), tile.columns, inner].map(|columns| padded * columns)
     }
 
     fn packed(self, right: &FlexTensor) -> Vec<f32> {
@@ -55,28 +65,21 @@ impl ByPanels {
         plus: Option<&[f32]>,
         workspace: Workspace,
     ) -> FlexTensor {
-        let Panelled { inner, columns, .. } = self.sizes;
+        let Panelled { columns, tile, .. } = self.sizes;
         let rows = left.shape()[0];
         let packed = self.packed(right);
         let panels = &Panels::new(&packed, self.sizes);
         let left = StoredFloats::of(left);
+        // All threads have tasks.
+        let even = rows.div_ceil(4 * rayon::current_num_threads());
+        let of_task = even.next_multiple_of(tile.rows).min(ROWS);
         by_dtype!(left.dtype(), E => {
             let (made, ()) = uninit::made::<E, _>(rows * columns, |made| {
-                workers::each(made.parts(ROWS * columns).enumerate(), workspace, |(part, mut made), memory| {
-                    let (first, count) = (part * ROWS, ROWS.min(rows - part * ROWS));
-                    by_vectors(|| {
-                        let put = |rows, inner_range, tile: &mut [f32]| {
-                            with_values!(left, left => {
-                                let row = |row: usize| &left[(first + row) * inner..][..inner];
-                                self.sizes.put_rows_of(row)(rows, inner_range, tile);
-                            });
-                        };
-                        // Whole rows are written afterwards: memory takes them faster than pieces of many rows.
-                        let (products, beside) = memory.split_at_mut(self.of_products());
-                        let output = OutputRows { elements: &mut *products, stride: columns };
-                        panels.multiply(count, put, output, beside, false);
-                        write_rows(products.chunks_exact(columns).take(count), plus, &mut made);
-                    });
+                workers::each(made.parts(of_task * columns).enumerate(), workspace, |(part, made), memory| {
+                    let first = part * of_task;
+                    let count = of_task.min(rows - first);
+                    let left = LeftRows { values: left, first, count };
+                    vectorised(Rows { product: self, panels, left, plus, memory, made });
                 });
             });
             E::tensor(made, Shape::from([rows, columns]))
@@ -84,9 +87,51 @@ impl ByPanels {
     }
 }
 
+/// Some rows of the left matrix.
+#[derive(Clone, Copy)]
+struct LeftRows<'a> {
+    /// The whole matrix.
+    values: StoredFloats<'a>,
+    first: usize,
+    count: usize,
+}
+
+/// Computes some rows of the product, plus a row.
+struct Rows<'a, 'b, E> {
+    product: ByPanels,
+    panels: &'a Panels<'a>,
+    left: LeftRows<'a>,
+    plus: Option<&'a [f32]>,
+    memory: &'a mut [f32],
+    made: UninitSlice<'b, E>,
+}
+
+impl<E: StoredFloat> SimdLoops for Rows<'_, '_, E> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { product, panels, left: LeftRows { values, first, count }, plus, memory, made } = self;
+        let Panelled { inner, columns, .. } = product.sizes;
+        let [products, last, tiles] = split(memory, product.parts(count));
+        let tiles = with_values!(values, values => {
+            let row = |row: usize| &values[(first + row) * inner..][..inner];
+            product.sizes.in_tiles(count, product.sizes.put_rows_of(row), tiles)
+        });
+        let mut made = made.rows(columns);
+        for first in (0..columns).step_by(COLUMNS) {
+            let columns = first..(first + COLUMNS).min(columns);
+            let stride = columns.len();
+            let output = OutputRows { elements: &mut *products, stride };
+            panels.multiply_columns(count, tiles, columns.clone(), output, last, false);
+            // Long pieces of rows are written afterwards: memory takes them faster than short ones of many rows.
+            let plus = plus.map(|plus| &plus[columns]);
+            made.write_columns(products.chunks_exact(stride).take(count), plus);
+        }
+    }
+}
+
 /// The workspace of sums over rows: panels of inputs, and for each task gradients in tiles and their products.
 pub(super) fn workspace_of_sums(sums: WeightSums) -> Workspace {
-    let sizes = Panelled::new(sums.summed(), sums.features);
+    let sizes = Panelled::for_many_rows(sums.summed(), sums.features);
     Workspace {
         shared: sizes.elements(),
         of_each: sizes.elements_beside(WeightSums::OUTPUTS),
@@ -105,7 +150,7 @@ pub(super) fn weight_sums(
     let (mut weight, mut bias) = (zeros(outputs * features), zeros(outputs));
     for first in (0..rows).step_by(sums.summed().max(1)) {
         let count = sums.summed().min(rows - first);
-        let sizes = Panelled::new(count, features);
+        let sizes = Panelled::for_many_rows(count, features);
         let packed = with_values!(input, input => {
             sizes.packed_rows(|row| &input[(first + row) * features..][..features])
         });
@@ -114,7 +159,7 @@ pub(super) fn weight_sums(
         let parts = weight.chunks_mut((of_each * features).max(1)).zip(bias.chunks_mut(of_each)).enumerate();
         let from = Gradients { values: gradient, first, outputs };
         workers::each(parts, workspace, |(part, (weight, bias)), workspace| {
-            by_vectors(|| from.add_products(part * of_each, panels, [weight, bias], workspace));
+            vectorised(Outputs { from, first: part * of_each, panels, sums: [weight, bias], workspace });
         });
     }
     [weight, bias]
@@ -129,19 +174,24 @@ struct Gradients<'a> {
     outputs: usize,
 }
 
-impl Gradients<'_> {
-    /// Adds the products to those outputs whose sums are given.
+/// Adds the products of gradients and inputs to the sums of some outputs.
+struct Outputs<'a> {
+    from: Gradients<'a>,
+    /// The first of the outputs.
+    first: usize,
+    panels: &'a Panels<'a>,
+    /// Those of the weight, and of the bias.
+    sums: [&'a mut [f32]; 2],
+    workspace: &'a mut [f32],
+}
+
+impl SimdLoops for Outputs<'_> {
     #[inline(always)]
-    fn add_products(
-        self,
-        output: usize,
-        panels: &Panels<'_>,
-        [weight, bias]: [&mut [f32]; 2],
-        workspace: &mut [f32],
-    ) {
-        let (sizes, stride) = (panels.sizes, self.outputs);
-        let (tiles, last) = with_values!(self.values, gradient => {
-            sizes.columns_in_tiles(&gradient[self.first * stride + output..], stride, bias, workspace)
+    fn run<const FUSED: bool>(self) {
+        let Self { from, first, panels, sums: [weight, bias], workspace } = self;
+        let (sizes, stride) = (panels.sizes, from.outputs);
+        let (tiles, last) = with_values!(from.values, gradient => {
+            sizes.columns_in_tiles(&gradient[from.first * stride + first..], stride, bias, workspace)
         });
         let output = OutputRows { elements: weight, stride: sizes.columns };
         panels.multiply_tiles(bias.len(), tiles, output, last, true);

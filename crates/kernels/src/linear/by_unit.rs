@@ -5,9 +5,14 @@ use burn_backend::{Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 use oomph_amx::{Line, MatrixUnit, SIDE, Vectors, lines};
 
-use super::{Matrix, ROWS, WeightSums, write_rows};
+use super::{Matrix, ROWS, WeightSums};
 use crate::{
-    custom_op::Workspace, flex_tensor::zeros, simd::by_vectors, stored_float::StoredFloat, uninit, workers,
+    custom_op::Workspace,
+    flex_tensor::zeros,
+    simd::{SimdLoops, vectorised},
+    stored_float::StoredFloat,
+    uninit::{self, UninitSlice},
+    workers,
 };
 
 /// Elements of 32 bits that take as much memory as a [`Line`].
@@ -54,14 +59,14 @@ impl ByUnit {
         let packed = &self.packed(right.storage());
         let (made, ()) = uninit::made::<bf16, _>(rows * columns, |made| {
             let parts = made.parts(ROWS * columns).enumerate();
-            workers::each(parts, workspace, |(part, mut made), memory| {
+            workers::each(parts, workspace, |(part, made), memory| {
                 let (first, count) = (part * ROWS, ROWS.min(rows - part * ROWS));
                 let (products, memory) = memory.split_at_mut(self.of_products());
                 let left = &mut Line::within(memory)[..lines(count, inner)];
                 self.unit.pack_left(Vectors::along(&values[first * inner..], inner, count), left);
                 self.unit.multiply([left, packed], inner, products, self.stride(), false);
-                let rows = products.chunks_exact(self.stride()).map(|row| &row[..columns]).take(count);
-                by_vectors(|| write_rows(rows, plus, &mut made));
+                let products = &products[..count * self.stride()];
+                vectorised(WriteRows { products, columns, stride: self.stride(), plus, made });
             });
         });
         bf16::tensor(made, Shape::from([rows, columns]))
@@ -128,15 +133,54 @@ pub(super) fn weight_sums(
             let left = &mut Line::within(memory)[..lines(count, summed)];
             unit.pack_left(Vectors::across(&gradient[at..], outputs, count, summed), left);
             unit.multiply([left, packed], summed, products, stride, false);
-            by_vectors(|| {
-                for (sums, products) in weight.chunks_exact_mut(features).zip(products.chunks_exact(stride)) {
-                    sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
-                }
-                for row in gradient.chunks_exact(outputs) {
-                    bias.iter_mut().zip(&row[at..]).for_each(|(sum, value)| *sum += value.widened());
-                }
-            });
+            let gradient = gradient.get(at..).unwrap_or_default();
+            vectorised(AddSums { products, stride, gradient, outputs, sums: [weight, bias] });
         });
     }
     [weight, bias]
+}
+
+/// Writes the rows of a product, plus a row.
+struct WriteRows<'a, 'b> {
+    products: &'a [f32],
+    columns: usize,
+    /// Elements between the begins of two rows of products.
+    stride: usize,
+    plus: Option<&'a [f32]>,
+    made: UninitSlice<'b, bf16>,
+}
+
+impl SimdLoops for WriteRows<'_, '_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { products, columns, stride, plus, made } = self;
+        made.rows(columns).write_columns(products.chunks_exact(stride).map(|row| &row[..columns]), plus);
+    }
+}
+
+/// Adds products to the sums of the weight, and rows of gradients to those of the bias.
+struct AddSums<'a> {
+    products: &'a [f32],
+    /// Elements between the begins of two rows of products.
+    stride: usize,
+    gradient: &'a [bf16],
+    /// Elements between the begins of two rows of gradients.
+    outputs: usize,
+    sums: [&'a mut [f32]; 2],
+}
+
+impl SimdLoops for AddSums<'_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { products, stride, gradient, outputs, sums: [weight, bias] } = self;
+        let features = weight.len() / bias.len().max(1);
+        for (sums, products) in
+            weight.chunks_exact_mut(features.max(1)).zip(products.chunks_exact(stride.max(1)))
+        {
+            sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
+        }
+        for row in gradient.chunks(outputs) {
+            bias.iter_mut().zip(row).for_each(|(sum, value)| *sum += value.widened());
+        }
+    }
 }

@@ -22,7 +22,6 @@ use crate::{
     flex_tensor::{tensor, vector},
     kernels::Kernels,
     stored_float::{StoredFloat, StoredFloats, with_values},
-    uninit::UninitSlice,
 };
 
 /// Rows of a task.
@@ -183,19 +182,6 @@ impl Means {
     }
 }
 
-/// Writes the rows of a product, plus a row.
-#[inline(always)]
-fn write_rows<'a, E: StoredFloat>(
-    rows: impl Iterator<Item = &'a [f32]>,
-    plus: Option<&[f32]>,
-    made: &mut UninitSlice<'_, E>,
-) {
-    match plus {
-        Some(plus) => rows.for_each(|row| made.write_first_plus(row, plus)),
-        None => rows.for_each(|row| made.write_first(row)),
-    }
-}
-
 fn widened(tensor: &FlexTensor) -> Vec<f32> {
     with_values!(StoredFloats::of(tensor), values => values.iter().map(|value| value.widened()).collect())
 }
@@ -217,9 +203,16 @@ mod tests {
 
     #[test]
     fn products_are_those_of_64_bits() {
-        for [rows, inputs, outputs] in
-            [[1, 1, 1], [1, 300, 130], [3, 7, 5], [65, 33, 40], [130, 300, 9], [2100, 4, 70]]
-        {
+        for [rows, inputs, outputs] in [
+            [1, 1, 1],
+            [1, 300, 130],
+            [3, 7, 5],
+            [65, 33, 40],
+            [130, 300, 9],
+            [2100, 4, 70],
+            [600, 520, 9],
+            [30, 5, 800],
+        ] {
             for (dtype, tolerance) in [(DType::F32, 1e-6), (DType::BF16, 4e-3), (DType::F16, 5e-4)] {
                 let [input, gradient] = [("input", inputs), ("gradient", outputs)]
                     .map(|(name, columns)| stored(name, [rows, columns], dtype));

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     blocks::change_rows,
-    simd::by_vectors,
+    simd::{SimdLoops, vectorised},
     stored_float::{BLOCK, StoredFloats},
 };
 
@@ -23,7 +23,7 @@ pub(super) struct NormBackward<'a> {
 
 impl NormBackward<'_> {
     /// Masks `gradient` by the ReLU: 0 where the normalised value is not above 0.
-    #[inline]
+    #[inline(always)]
     fn masked(&self, channel: usize, values: &[f32], gradient: &mut [f32]) {
         if self.rectified {
             let affine = self.affine.of_channel(channel);
@@ -35,23 +35,12 @@ impl NormBackward<'_> {
 
     /// The gradients of weight and shift.
     pub(super) fn sums(&self, gradient: StoredFloats<'_>) -> (Vec<f32>, Vec<f32>) {
-        let of = |channel: usize| {
-            let (mut buffer, mut read) = ([0.0; BLOCK], [0.0; BLOCK]);
-            let mut masked = [0.0; BLOCK];
-            let (mut weight, mut shift) = (0.0, 0.0);
-            let mean = self.affine.mean[channel];
-            self.shape.blocks(channel, |block| {
-                let masked = &mut masked[..block.len()];
-                masked.copy_from_slice(gradient.read(block.clone(), &mut read));
-                let values = self.input.read(block, &mut buffer);
-                self.masked(channel, values, masked);
-                shift += sum(masked);
-                masked.iter_mut().zip(values).for_each(|(product, value)| *product *= value - mean);
-                weight += sum(masked);
-            });
-            ((weight * f64::from(self.inverse[channel])) as f32, shift as f32)
+        let of = |channel| {
+            let mut found = (0.0, 0.0);
+            vectorised(ChannelSums { kernel: self, gradient, channel, found: &mut found });
+            found
         };
-        (0..self.shape.channels).into_par_iter().map(|channel| by_vectors(|| of(channel))).unzip()
+        (0..self.shape.channels).into_par_iter().map(of).unzip()
     }
 
     pub(super) fn input_gradient(
@@ -74,5 +63,33 @@ impl NormBackward<'_> {
                 *gradient = scale * (*gradient - constant - (value - mean) * slope);
             }
         })
+    }
+}
+
+/// Finds the gradients of a channel's weight and shift.
+struct ChannelSums<'a> {
+    kernel: &'a NormBackward<'a>,
+    gradient: StoredFloats<'a>,
+    channel: usize,
+    found: &'a mut (f32, f32),
+}
+
+impl SimdLoops for ChannelSums<'_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { kernel, gradient, channel, found } = self;
+        let (mut buffer, mut read, mut masked) = ([0.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
+        let (mut weight, mut shift) = (0.0, 0.0);
+        let mean = kernel.affine.mean[channel];
+        for block in kernel.shape.blocks(channel) {
+            let masked = &mut masked[..block.len()];
+            masked.copy_from_slice(gradient.read(block.clone(), &mut read));
+            let values = kernel.input.read(block, &mut buffer);
+            kernel.masked(channel, values, masked);
+            shift += sum(masked);
+            masked.iter_mut().zip(values).for_each(|(product, value)| *product *= value - mean);
+            weight += sum(masked);
+        }
+        *found = ((weight * f64::from(kernel.inverse[channel])) as f32, shift as f32);
     }
 }

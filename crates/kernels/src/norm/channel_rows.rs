@@ -42,15 +42,14 @@ impl ChannelRows {
         element / self.row.max(1) % self.channels
     }
 
-    /// Calls `visit` with all blocks of a channel.
-    #[inline]
-    pub(super) fn blocks(self, channel: usize, mut visit: impl FnMut(Range<usize>)) {
-        for sample in 0..self.batch {
+    /// All blocks of a channel.
+    #[inline(always)]
+    pub(super) fn blocks(self, channel: usize) -> impl Iterator<Item = Range<usize>> {
+        (0..self.batch).flat_map(move |sample| {
             let start = (sample * self.channels + channel) * self.row;
-            for at in (start..start + self.row).step_by(BLOCK) {
-                visit(at..(at + BLOCK).min(start + self.row));
-            }
-        }
+            let end = start + self.row;
+            (start..end).step_by(BLOCK).map(move |at| at..(at + BLOCK).min(end))
+        })
     }
 }
 
@@ -67,7 +66,7 @@ impl<'a> Affine<'a> {
         Self { mean, scale, shift }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn of_channel(&self, channel: usize) -> impl Fn(f32) -> f32 + use<> {
         let (mean, scale, shift) = (self.mean[channel], self.scale[channel], self.shift[channel]);
         move |value| (value - mean) * scale + shift

@@ -10,7 +10,7 @@ use crate::{
     flex_tensor::vector,
     gpu::{self, on_gpu},
     kernels::Kernels,
-    simd::by_vectors,
+    simd::{SimdLoops, vectorised},
     stored_float::{BLOCK, StoredFloats},
 };
 
@@ -40,7 +40,11 @@ pub fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
         return made.map(ranked);
     }
     let made = operation.run(|inputs| {
-        let of = |channel| by_vectors(|| own_moments(StoredFloats::of(&inputs[0]), shape, channel));
+        let of = |channel| {
+            let mut found = (0.0, 0.0);
+            vectorised(Moments { values: StoredFloats::of(&inputs[0]), shape, channel, found: &mut found });
+            found
+        };
         let moments = (0..channels).into_par_iter().map(of);
         let (mean, variance) = moments.unzip();
         vec![vector(mean), vector(variance)]
@@ -48,25 +52,38 @@ pub fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
     made.map(ranked)
 }
 
-#[inline]
-fn own_moments(values: StoredFloats<'_>, shape: ChannelRows, channel: usize) -> (f32, f32) {
-    let mut buffer = [0.0; BLOCK];
-    let mut total = 0.0;
-    shape.blocks(channel, |block| total += sum(values.read(block, &mut buffer)));
-    let mean = (total / shape.count()) as f32;
-    let (mut squares, mut squared) = (0.0, [0.0; BLOCK]);
-    shape.blocks(channel, |block| {
-        let values = values.read(block, &mut buffer);
-        for (square, value) in squared.iter_mut().zip(values) {
-            *square = (value - mean) * (value - mean);
+/// Finds mean and variance of a channel.
+struct Moments<'a> {
+    values: StoredFloats<'a>,
+    shape: ChannelRows,
+    channel: usize,
+    found: &'a mut (f32, f32),
+}
+
+impl SimdLoops for Moments<'_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { values, shape, channel, found } = self;
+        let mut buffer = [0.0; BLOCK];
+        let mut total = 0.0;
+        for block in shape.blocks(channel) {
+            total += sum(values.read(block, &mut buffer));
         }
-        squares += sum(&squared[..values.len()]);
-    });
-    (mean, (squares / shape.count()) as f32)
+        let mean = (total / shape.count()) as f32;
+        let (mut squares, mut squared) = (0.0, [0.0; BLOCK]);
+        for block in shape.blocks(channel) {
+            let values = values.read(block, &mut buffer);
+            for (square, value) in squared.iter_mut().zip(values) {
+                *square = (value - mean) * (value - mean);
+            }
+            squares += sum(&squared[..values.len()]);
+        }
+        *found = (mean, (squares / shape.count()) as f32);
+    }
 }
 
 /// The sum of values in a fixed order, in 16 lanes.
-#[inline]
+#[inline(always)]
 pub(super) fn sum(values: &[f32]) -> f64 {
     const LANES: usize = 16;
     let mut lanes = [0.0f32; LANES];

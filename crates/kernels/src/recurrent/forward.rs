@@ -17,7 +17,7 @@ use crate::{
     any_tensor::{AnyTensor, ranked},
     custom_op::{CustomOp, Workspace},
     flex_tensor::{floats, tensor, zeros},
-    panels::{OutputRows, Panels},
+    panels::{OutputRows, Panels, PutTile},
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, by_dtype, round, with_values},
     uninit::{self, UninitSlice},
@@ -297,21 +297,25 @@ impl TaskInputs<'_> {
     /// Writes the products of inputs and weights to the gates: row by row, step by step.
     #[inline(always)]
     fn project(&self, rows: usize, gates: OutputRows<'_>, beside: &mut [f32]) {
+        self.weights.multiply(rows * self.steps.len(), self, gates, beside, false);
+    }
+}
+
+impl PutTile for &TaskInputs<'_> {
+    #[inline(always)]
+    fn put(&self, rows: Range<usize>, inner: Range<usize>, tile: &mut [f32]) {
         let sizes = self.weights.sizes;
         let (steps, features) = (self.steps.len(), sizes.inner);
         let place = |row: usize| {
             let step = self.steps.start + row % steps;
             ((self.first_row + row / steps) * self.all_steps + step) * features
         };
-        let put = |rows: Range<usize>, inner, tile: &mut [f32]| {
-            with_values!(self.values, input => {
-                sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
-            });
-            // Stored 16 bits are rounded already.
-            if matches!(self.values, StoredFloats::F32(_)) {
-                round(tile, self.dtype);
-            }
-        };
-        self.weights.multiply(rows * steps, put, gates, beside, false);
+        with_values!(self.values, input => {
+            sizes.put_rows_of(|row| &input[place(row)..][..features]).put(rows, inner, tile);
+        });
+        // Stored 16 bits are rounded already.
+        if matches!(self.values, StoredFloats::F32(_)) {
+            round(tile, self.dtype);
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
         window::{Axis, PixelRun},
     },
     stored_float::StoredFloat,
-    tile::{RightMatrix, TileColumn},
+    tile::{Factors, ScatteredColumns, TileColumn},
 };
 
 impl Grid {
@@ -146,13 +146,15 @@ impl BlockProducts<'_> {
         let Self { gather, grid, offsets, .. } = self;
         let (tile, depth) = (gather.tile, offsets.len());
         let before = grid.weights + self.channel * grid.taps() * tile.padded_rows(gather.product.rows);
-        let tiles = before + rows.start * depth..before + tile.padded_rows(rows.end) * depth;
+        let tiles = &self.weights[before..][rows.start * depth..tile.padded_rows(rows.end) * depth];
         let stride = grid.panels.len() * tile.columns;
-        let packed = charge(Account::Host, || tile.panel_offsets(depth));
         let used = self.columns.div_ceil(tile.columns);
         for (index, columns) in grid.panels.iter().take(used).enumerate() {
-            let right = match columns {
-                Panel::Contiguous(runs) => RightMatrix { elements: copy, runs: *runs, offsets },
+            let factors = match columns {
+                Panel::Contiguous(runs) => {
+                    let columns = ScatteredColumns { elements: copy, runs: *runs, offsets };
+                    Factors::Scattered { tiles, columns }
+                }
                 Panel::Scattered(pieces) => {
                     let panel = &mut panel[..depth * tile.columns];
                     let columns = self.columns - index * tile.columns;
@@ -161,12 +163,12 @@ impl BlockProducts<'_> {
                     for piece in pieces {
                         piece.copy(scattered, offsets, panel, tile, columns);
                     }
-                    RightMatrix { elements: panel, runs: [0, tile.run()], offsets: &packed }
+                    Factors::Panel { tiles, tile, panel }
                 }
             };
             let column = TileColumn {
-                left: &self.weights[tiles.clone()],
-                right,
+                factors,
+                next: &[],
                 sums: &mut sums[index * tile.columns..],
                 stride,
                 add: self.channel > 0,

@@ -30,7 +30,7 @@ use super::{
 use crate::{
     simd::SimdLoops,
     stored_float::StoredFloat,
-    tile::{RightMatrix, TileColumn},
+    tile::{Factors, ScatteredColumns, TileColumn},
     uninit::UninitSlice,
 };
 
@@ -116,14 +116,15 @@ impl ConvAlgorithm for Winograd {
                 let rows = task.first_row..task.first_row + padded;
                 let columns = windows.images * windows.height * self.blocks.patches[1];
                 for point in 0..POINTS {
-                    let left = self.tiles_of(weights, point, channels.clone(), rows.clone());
+                    let tiles = self.tiles_of(weights, point, channels.clone(), rows.clone());
                     let points = &points[point * apart[0]..];
                     let products = &mut products[point * apart[1]..][..padded * stride];
                     for column in (0..columns).step_by(self.tile.columns) {
                         let elements = &points[column..];
-                        let right = RightMatrix { elements, runs: [0, self.tile.run()], offsets };
+                        let columns = ScatteredColumns { elements, runs: [0, self.tile.run()], offsets };
+                        let factors = Factors::Scattered { tiles, columns };
                         let sums = &mut products[column..];
-                        TileColumn { left, right, sums, stride, add: first > 0 }.compute();
+                        TileColumn { factors, next: &[], sums, stride, add: first > 0 }.compute();
                     }
                 }
             }
