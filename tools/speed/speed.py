@@ -72,7 +72,7 @@ def main():
         evaluation = [[side["evaluation"] for side in sides] for sides in (ours, theirs)]
         memory = [[our["peaks"][of] / their["peaks"][of] for our, their in rounds] for of in (0, 1)]
         first = [min(side["first"] for side in sides) for sides in (ours, theirs)]
-        table.add(network["says"], f"{1e3 * min(steps[0]):.3g}", f"{1e3 * min(steps[1]):.3g}", faster(*steps),
+        table.add(network["says"], *(f"{1e3 * min(of):.1f}" for of in steps), faster(*steps),
                   faster(*evaluation), spread(memory[0]), spread(memory[1]), f"{first[0]:.2f}, {first[1]:.2f}")
     if asked.save:
         card = ""

@@ -281,11 +281,12 @@ struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
-    /// All of `memory` within so many inner indices of tiles.
+    /// All of `memory` within so many inner indices of tiles; nothing, if these are few: then asking would take longer than it saves.
     fn new(memory: &'a [f32], inner: usize) -> Self {
+        const MOST: usize = 2;
         let lines = memory.chunks(prefetch::LINE / size_of::<f32>());
         let of_step = lines.len().div_ceil((inner / AT_ONCE).max(1));
-        Self { lines, of_step }
+        if of_step > MOST { Self { lines: [].chunks(1), of_step: 0 } } else { Self { lines, of_step } }
     }
 
     #[inline(always)]
