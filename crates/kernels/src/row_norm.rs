@@ -247,10 +247,7 @@ impl<E: StoredFloat> SimdLoops for ApplyRows<'_, '_, E> {
             for (value, weight) in row.iter_mut().zip(weight) {
                 *value = (*value - mean) * inverse * weight;
             }
-            match shift {
-                Some(shift) => made.write_first_plus(row, shift),
-                None => made.write_first(row),
-            }
+            made.write_first_plus(row, shift);
         }
     }
 }

@@ -163,9 +163,18 @@ impl<'a, E: StoredFloat> UninitSlice<'a, E> {
     /// Panics if fewer elements are left than values.
     #[inline(always)]
     pub(crate) fn write_first(&mut self, values: &[f32]) {
+        self.write_first_plus(values, None);
+    }
+
+    /// As [`write_first`](Self::write_first), with the numbers of `plus` added, if there are some.
+    ///
+    /// # Panics
+    /// Panics if fewer elements are left than values, or if there are fewer numbers to add.
+    #[inline(always)]
+    pub(crate) fn write_first_plus(&mut self, values: &[f32], plus: Option<&[f32]>) {
         // A task requests exactly the elements that it writes.
         let memory = self.memory.split_off_mut(..values.len()).expect("there are as many elements as values");
-        memory.iter_mut().zip(values).for_each(|(to, value)| _ = to.write(E::rounded(*value)));
+        write_rounded(values, plus, memory);
         self.written.fetch_add(values.len(), Ordering::Relaxed);
     }
 }
@@ -179,20 +188,21 @@ impl<'a, E: StoredFloat> UninitSlice<'a, E> {
         assert_eq!(self.memory.len() % columns.max(1), 0, "the rows are whole");
         UninitRows { slice: self, columns, done: 0 }
     }
+}
 
-    /// As [`write_first`](Self::write_first), with the numbers of `plus` added.
-    ///
-    /// # Panics
-    /// Panics if fewer elements are left than values, or if there are fewer numbers to add.
-    #[inline(always)]
-    pub(crate) fn write_first_plus(&mut self, values: &[f32], plus: &[f32]) {
-        let plus = &plus[..values.len()];
-        // As above.
-        let memory = self.memory.split_off_mut(..values.len()).expect("there are as many elements as values");
-        for ((to, value), plus) in memory.iter_mut().zip(values).zip(plus) {
-            to.write(E::rounded(*value + *plus));
+/// Writes as many rounded values, with the numbers of `plus` added, if there are some.
+///
+/// # Panics
+/// Panics if there are fewer numbers to add.
+#[inline(always)]
+fn write_rounded<E: StoredFloat>(values: &[f32], plus: Option<&[f32]>, to: &mut [MaybeUninit<E>]) {
+    let values = to.iter_mut().zip(values);
+    match plus {
+        Some(plus) => {
+            let plus = &plus[..values.len()];
+            values.zip(plus).for_each(|((to, value), plus)| _ = to.write(E::rounded(*value + *plus)));
         }
-        self.written.fetch_add(values.len(), Ordering::Relaxed);
+        None => values.for_each(|(to, value)| _ = to.write(E::rounded(*value))),
     }
 }
 
@@ -218,15 +228,7 @@ impl<E: StoredFloat> UninitRows<'_, E> {
         let (mut rows, mut width) = (self.slice.memory.chunks_exact_mut(self.columns.max(1)), None);
         for (piece, row) in pieces.zip(rows.by_ref()) {
             assert_eq!(*width.get_or_insert(piece.len()), piece.len(), "all pieces are as long");
-            let to = &mut row[self.done..][..piece.len()];
-            match plus {
-                Some(plus) => {
-                    for ((to, value), plus) in to.iter_mut().zip(piece).zip(&plus[..piece.len()]) {
-                        to.write(E::rounded(*value + *plus));
-                    }
-                }
-                None => to.iter_mut().zip(piece).for_each(|(to, value)| _ = to.write(E::rounded(*value))),
-            }
+            write_rounded(piece, plus, &mut row[self.done..][..piece.len()]);
         }
         assert!(rows.next().is_none(), "there is a piece of each row");
         self.done += width.unwrap_or(0);
