@@ -77,5 +77,6 @@ pub use dropout::{DropoutMask, dropped};
 pub use host::DeviceError;
 pub use kernels::Kernels;
 pub use optimizer_step::{AdamStep, AdamStepped, AdamTensors, SgdStep, SgdStepped, SgdTensors};
+pub use prefetch::leave_caches;
 pub use sequence::{place_steps, zeros};
 pub use storage::Storage;

@@ -4,7 +4,7 @@ use oomph_kernels::{
     conv::{Slide, conv2d, conv2d_backward},
 };
 
-use super::{CPU, FORMATS, full_as, probe};
+use super::{CPU, FORMATS, cool, full_as, probe};
 use crate::probe::{Probe, Ready};
 
 /// Channels of input and output, the size of images, the kernel, and the stride.
@@ -118,6 +118,7 @@ fn directions(shape: Shape, dtype: DType, kernels: Kernels, kinds: [&'static str
             let [input, weight, _] = shape.on(dtype, device);
             move || -> Ready {
                 let (input, weight) = (input.clone(), weight.clone());
+                cool(&weight);
                 Box::new(move || drop(conv2d(input, weight, shape.slide, kernels)))
             }
         }),
@@ -132,6 +133,7 @@ fn backward(kind: &'static str, shape: Shape, dtype: DType, kernels: Kernels, wa
         move || -> Ready {
             let (input, weight, gradient) = (input.clone(), weight.clone(), gradient.clone());
             let of_input = shape.tensors()[0];
+            cool(&weight);
             let run = move || {
                 conv2d_backward(move || input, of_input, weight, gradient, shape.slide, wanted, kernels)
             };

@@ -12,7 +12,7 @@ mod recurrent;
 mod transformer;
 
 use burn::tensor::{DType, Device, Tensor};
-use oomph_kernels::{Kernels, cast};
+use oomph_kernels::{Kernels, cast, leave_caches};
 
 use crate::probe::{Prepare, Probe, Ready};
 
@@ -52,6 +52,16 @@ fn full<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
 /// As [`full`], in the format `dtype`.
 fn full_as<const D: usize>(shape: [usize; D], dtype: DType, device: &Device) -> Tensor<D> {
     cast(full(shape, device), dtype, CPU)
+}
+
+/// Elements of a parameter from which on a training finds it in no cache: a model with such parameters has many of them.
+const COLD: usize = 1 << 18;
+
+/// Takes a parameter, or what belongs to one, out of the caches if a training would not find it there.
+fn cool<const D: usize>(tensor: &Tensor<D>) {
+    if tensor.shape().num_elements() >= COLD {
+        leave_caches(tensor);
+    }
 }
 
 /// Another tensor of the same shape and format, which nobody else holds: a kernel may overwrite it.

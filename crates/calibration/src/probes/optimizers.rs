@@ -4,7 +4,7 @@ use oomph_kernels::{
     packed::{LionStep, PackedFormat, PackedRule, PackedStep, PackedTensors, first_moment},
 };
 
-use super::{CPU, copied, full, probe};
+use super::{CPU, cool, copied, full, probe};
 use crate::probe::{Probe, Ready};
 
 /// Elements of a parameter.
@@ -44,12 +44,18 @@ fn tensors(size: usize, device: &Device) -> [Tensor<1>; 4] {
     [(); 4].map(|()| full([size], device))
 }
 
+/// A copy that a step may overwrite.
+fn cold(tensor: &Tensor<1>) -> AnyTensor {
+    let copy = copied(tensor);
+    cool(&copy);
+    copy.into()
+}
+
 fn sgd(size: usize) -> Probe {
     probe("sgd", move |device| {
         let tensors = tensors(size, device);
         move || -> Ready {
-            let [parameter, gradient, velocity, _] =
-                tensors.each_ref().map(|one| AnyTensor::from(copied(one)));
+            let [parameter, gradient, velocity, _] = tensors.each_ref().map(cold);
             let tensors = SgdTensors { parameter, gradient, velocity: Some(velocity) };
             Box::new(move || drop(SGD.apply(tensors)))
         }
@@ -60,7 +66,7 @@ fn adam(size: usize) -> Probe {
     probe("adam", move |device| {
         let tensors = tensors(size, device);
         move || -> Ready {
-            let [parameter, gradient, m, v] = tensors.each_ref().map(|one| AnyTensor::from(copied(one)));
+            let [parameter, gradient, m, v] = tensors.each_ref().map(cold);
             let tensors = AdamTensors { parameter, gradient, moments: [m, v] };
             Box::new(move || drop(ADAM.apply(tensors)))
         }
@@ -71,7 +77,7 @@ fn packed(kind: &'static str, step: PackedStep, size: usize) -> Probe {
     probe(kind, move |device| {
         let [parameter, gradient, ..] = tensors(size, device);
         move || -> Ready {
-            let [parameter, gradient] = [&parameter, &gradient].map(|one| AnyTensor::from(copied(one)));
+            let [parameter, gradient] = [&parameter, &gradient].map(cold);
             let moment = |_| first_moment(step.format, &gradient, CPU);
             let moments = step.rule.moments().iter().map(moment).collect();
             let tensors = PackedTensors { parameter, gradient, moments };
