@@ -30,7 +30,7 @@ const WRITERS: [&str; 6] = [
 ];
 
 /// The files that need `unsafe`.
-const UNSAFE: [&str; 14] = [
+const UNSAFE: [&str; 15] = [
     "crates/amx/src/line.rs",
     "crates/amx/src/packing.rs",
     "crates/amx/src/registers.rs",
@@ -43,6 +43,7 @@ const UNSAFE: [&str; 14] = [
     "crates/kernels/src/blocks.rs",
     "crates/kernels/src/tile.rs",
     "crates/kernels/src/prefetch.rs",
+    "crates/kernels/src/transpose.rs",
     "crates/trainer/src/device/cuda.rs",
     "crates/trainer/src/device/vulkan.rs",
 ];

@@ -196,6 +196,34 @@ impl<E: StoredFloat> SimdLoops for Rows<'_, E> {
 }
 
 impl Activation {
+    /// The name of a product with what the activation makes of its input.
+    pub(crate) fn product(self) -> &'static str {
+        match self {
+            Self::Gelu => "linear_behind_gelu",
+            Self::GeluTanh => "linear_behind_gelu_tanh",
+            Self::SwiGlu => "linear_behind_swiglu",
+        }
+    }
+
+    /// Loads some of a row's `features` outputs to the begin of `to`, which has room for twice as many. The row's input begins at an
+    /// element of `input`.
+    #[inline(always)]
+    pub(crate) fn load<const FUSED: bool>(
+        self,
+        input: StoredFloats<'_>,
+        begin: usize,
+        features: usize,
+        some: Range<usize>,
+        to: &mut [f32],
+    ) {
+        let (first, second) = to.split_at_mut(some.len());
+        input.load(begin + some.start, first);
+        if self == Self::SwiGlu {
+            input.load(begin + features + some.start, &mut second[..some.len()]);
+        }
+        self.change::<FUSED>(&mut to[..self.inputs(some.len())], None);
+    }
+
     /// Replaces a row by its activation, or by the gradient of the input.
     #[inline(always)]
     fn change<const FUSED: bool>(self, row: &mut [f32], gradient: Option<&[f32]>) {

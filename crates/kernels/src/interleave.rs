@@ -1,11 +1,40 @@
-use crate::stored_float::StoredFloat;
+use std::ops::Range;
+
+use crate::{stored_float::StoredFloat, transpose};
 
 /// Transposes rows: writes the elements of each column of `columns` side by side. `rows` gives each of `count` rows. The
 /// i-th column goes to the start of the i-th piece of `stride` elements of `to`.
-///
-/// Eight or four rows at once become vector instructions: 0.2 ns an element, and 1 ns otherwise.
 #[inline(always)]
 pub(crate) fn interleave<'a, E: StoredFloat + 'a>(
+    count: usize,
+    rows: impl Fn(usize) -> &'a [E],
+    columns: Range<usize>,
+    to: &mut [f32],
+    stride: usize,
+) {
+    let columns = columns.start..columns.end.min(columns.start + to.len().div_ceil(stride.max(1)));
+    let row = |index: usize| &rows(index)[columns.clone()];
+    let mut first = 0;
+    while first + 8 <= count {
+        let eight = std::array::from_fn(|index| row(first + index));
+        let done = floats(eight).map_or(0, |rows| transpose::eight(rows, &mut to[first..], stride));
+        rest(eight, done, first, to, stride);
+        first += 8;
+    }
+    if first + 4 <= count {
+        let four = std::array::from_fn(|index| row(first + index));
+        let done = floats(four).map_or(0, |rows| transpose::four(rows, &mut to[first..], stride));
+        rest(four, done, first, to, stride);
+        first += 4;
+    }
+    for first in first..count {
+        rest([row(first)], 0, first, to, stride);
+    }
+}
+
+/// As [`interleave`], for columns that do not follow each other.
+#[inline(always)]
+pub(crate) fn interleave_some<'a, E: StoredFloat + 'a>(
     count: usize,
     rows: impl Fn(usize) -> &'a [E],
     columns: impl Iterator<Item = usize> + Clone,
@@ -14,39 +43,59 @@ pub(crate) fn interleave<'a, E: StoredFloat + 'a>(
 ) {
     let mut first = 0;
     while first + 8 <= count {
-        some::<8, E>(first, &rows, columns.clone(), to, stride);
+        some([0, 1, 2, 3, 4, 5, 6, 7].map(|index| rows(first + index)), columns.clone(), first, to, stride);
         first += 8;
     }
-    if first + 4 <= count {
-        some::<4, E>(first, &rows, columns.clone(), to, stride);
-        first += 4;
-    }
     for first in first..count {
-        some::<1, E>(first, &rows, columns.clone(), to, stride);
+        some([rows(first)], columns.clone(), first, to, stride);
     }
 }
 
+/// The rows, if they have 32 bits.
 #[inline(always)]
-fn some<'a, const ROWS: usize, E: StoredFloat + 'a>(
+fn floats<E: StoredFloat, const ROWS: usize>(rows: [&[E]; ROWS]) -> Option<[&[f32]; ROWS]> {
+    let mut all: [&[f32]; ROWS] = [&[]; ROWS];
+    for (to, row) in all.iter_mut().zip(rows) {
+        *to = E::floats(row)?;
+    }
+    Some(all)
+}
+
+/// The columns from `done` on.
+#[inline(always)]
+fn rest<E: StoredFloat, const ROWS: usize>(
+    rows: [&[E]; ROWS],
+    done: usize,
     first: usize,
-    rows: &impl Fn(usize) -> &'a [E],
+    to: &mut [f32],
+    stride: usize,
+) {
+    let columns = rows[0].len();
+    if done < columns {
+        some(rows, done..columns, first, &mut to[done * stride..], stride);
+    }
+}
+
+/// Eight or four rows at once become vector instructions: 0.2 ns an element, and 1 ns otherwise.
+#[inline(always)]
+fn some<E: StoredFloat, const ROWS: usize>(
+    mut rows: [&[E]; ROWS],
     columns: impl Iterator<Item = usize>,
+    first: usize,
     to: &mut [f32],
     stride: usize,
 ) {
     // Plain loops: array methods with closures are compiled as functions of their own, without vectors.
-    let mut all: [&[E]; ROWS] = [&[]; ROWS];
     let mut length = usize::MAX;
-    for (index, row) in all.iter_mut().enumerate() {
-        *row = rows(first + index);
+    for row in &rows {
         length = length.min(row.len());
     }
-    for row in &mut all {
+    for row in &mut rows {
         *row = &row[..length];
     }
     for (to, column) in to.chunks_mut(stride).zip(columns) {
         let to = &mut to[first..first + ROWS];
-        for (to, row) in to.iter_mut().zip(all) {
+        for (to, row) in to.iter_mut().zip(rows) {
             *to = row[column].widened();
         }
     }

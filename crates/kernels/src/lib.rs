@@ -63,6 +63,7 @@ mod simd;
 mod storage;
 mod stored_float;
 mod tile;
+mod transpose;
 #[cfg(test)]
 mod truth;
 mod uninit;
@@ -73,7 +74,7 @@ pub use any_tensor::{AnyTensor, ranked};
 pub use average::averaged;
 pub use cast::{cast, cast_in_graph};
 pub use differentiable::{SecondOutput, differentiable};
-pub use dropout::{DropoutMask, dropped};
+pub use dropout::{DropoutMask, dropped, dropped_onto};
 pub use host::DeviceError;
 pub use kernels::Kernels;
 pub use optimizer_step::{AdamStep, AdamStepped, AdamTensors, SgdStep, SgdStepped, SgdTensors};

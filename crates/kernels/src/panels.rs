@@ -15,12 +15,12 @@ use crate::{
     prefetch,
     simd::{SimdLoops, by_vectors, vectorised},
     stored_float::StoredFloat,
-    tile::{Factors, Tile, TileColumn},
+    tile::{Factors, TakeTile, Tile, TileColumn},
     uninit::{self, Appended},
 };
 
 /// Inner indices multiplied at once: that many rows of a panel fit into the first-level cache.
-const DEPTH: usize = 256;
+pub(crate) const DEPTH: usize = 256;
 
 /// Rows that are brought into the cache before they are packed.
 const AHEAD: usize = 8;
@@ -399,34 +399,18 @@ impl<'a> Panels<'a> {
         last: &mut [f32],
         add: bool,
     ) {
-        self.multiply_columns(count, tiles, 0..self.sizes.columns, output, last, add);
-    }
-
-    /// As [`multiply_tiles`](Self::multiply_tiles), for some of the columns, the first of which is that of a panel. The output begins
-    /// with it.
-    #[inline(always)]
-    pub(crate) fn multiply_columns(
-        &self,
-        count: usize,
-        tiles: &[f32],
-        columns: Range<usize>,
-        output: OutputRows<'_>,
-        last: &mut [f32],
-        add: bool,
-    ) {
-        let Panelled { inner, tile, .. } = self.sizes;
+        let Panelled { inner, columns, tile } = self.sizes;
         let OutputRows { elements: output, stride } = output;
         if inner == 0 && !add {
             // The sums have no terms.
-            output.chunks_mut(stride).take(count).for_each(|row| row[..columns.len()].fill(0.0));
+            output.chunks_mut(stride).take(count).for_each(|row| row[..columns].fill(0.0));
         }
-        let of_panel = (inner * tile.columns).max(1);
-        let panels = (columns.start / tile.columns * of_panel..self.elements.len()).step_by(of_panel);
-        for (panel, first) in panels.zip((0..columns.len()).step_by(tile.columns)) {
-            let width = tile.columns.min(columns.len() - first);
+        let panels = (0..self.elements.len()).step_by(self.sizes.of_panel());
+        for (panel, first) in panels.zip((0..columns).step_by(tile.columns)) {
+            let width = tile.columns.min(columns - first);
             if width == tile.columns {
                 let output = OutputRows { elements: &mut output[first..], stride };
-                self.multiply_panel(panel, tiles, output, add);
+                self.multiply_panel(panel, tiles, output, add, None);
                 continue;
             }
             // A tile writes whole rows, and the memory behind the last column belongs to others.
@@ -435,7 +419,7 @@ impl<'a> Panels<'a> {
                 rows.take(count).for_each(|(to, row)| to[..width].copy_from_slice(&row[..width]));
             }
             let padded = OutputRows { elements: &mut *last, stride: tile.columns };
-            self.multiply_panel(panel, tiles, padded, add);
+            self.multiply_panel(panel, tiles, padded, add, None);
             for (from, row) in
                 last.chunks_exact(tile.columns).zip(output[first..].chunks_mut(stride)).take(count)
             {
@@ -444,9 +428,35 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// The products with the panel that begins with an element.
+    /// Multiplies rows in `tiles` by the matrix, panel by panel. `write` takes the rows of each tile, as long as its columns, and how many
+    /// of these are columns of the matrix. `sums` has room for the products with a panel.
     #[inline(always)]
-    fn multiply_panel(&self, begin: usize, tiles: &[f32], output: OutputRows<'_>, add: bool) {
+    pub(crate) fn each_tile(&self, tiles: &[f32], sums: &mut [f32], mut write: impl FnMut(&[f32], usize)) {
+        let Panelled { inner, columns, tile } = self.sizes;
+        for (index, first) in (0..columns).step_by(tile.columns).enumerate() {
+            let width = tile.columns.min(columns - first);
+            if inner == 0 {
+                // The sums have no terms.
+                sums.fill(0.0);
+                write(sums, width);
+                continue;
+            }
+            let output = OutputRows { elements: &mut *sums, stride: tile.columns };
+            let begin = index * self.sizes.of_panel();
+            self.multiply_panel(begin, tiles, output, false, Some(&mut |rows| write(rows, width)));
+        }
+    }
+
+    /// The products with the panel that begins with an element. `then` takes the rows of each tile when they are complete.
+    #[inline(always)]
+    fn multiply_panel(
+        &self,
+        begin: usize,
+        tiles: &[f32],
+        output: OutputRows<'_>,
+        add: bool,
+        mut then: Option<&mut TakeTile<'_>>,
+    ) {
         let OutputRows { elements: sums, stride } = output;
         let Panelled { inner, tile, .. } = self.sizes;
         let padded = tiles.len() / inner;
@@ -456,7 +466,12 @@ impl<'a> Panels<'a> {
             let next = &next[..next.len().min(DEPTH * tile.columns)];
             let tiles = &tiles[first * padded..][..depth * padded];
             let factors = Factors::Panel { tiles, tile, panel };
-            TileColumn { factors, next, sums: &mut *sums, stride, add: add || first > 0 }.compute();
+            let column =
+                TileColumn { factors, next, sums: &mut *sums, stride, add: add || first > 0, then: None };
+            match &mut then {
+                Some(then) if first + depth == inner => TileColumn { then: Some(*then), ..column }.compute(),
+                _ => column.compute(),
+            }
         }
     }
 }

@@ -115,7 +115,8 @@ impl RowNorm {
         (input * inverse.clone(), inverse)
     }
 
-    /// The gradients of input, weight and shift. `gradient` is that of the output.
+    /// The gradients of input, weight and shift. `gradient` is that of the output, and `onto`, `[N, F]`, is added to the gradient of the
+    /// input, as that of a shortcut around what follows.
     ///
     /// With x̂ the normalised row, g the gradient and g′ = g · weight: shift′ = Σg, weight′ = Σg·x̂, and the input's gradient is
     /// (g′ − mean g′ − x̂ · mean(g′·x̂)) / √(mean square + ε), where RMSNorm has no mean g′.
@@ -124,12 +125,18 @@ impl RowNorm {
         input: Tensor<2>,
         gradient: Tensor<2>,
         weight: Tensor<1>,
+        onto: Option<Tensor<2>>,
         kernels: Kernels,
     ) -> RowNormGradients {
-        match kernels {
-            Kernels::Cpu => self.backward_own(input, gradient, weight),
-            Kernels::Gpu | Kernels::Composed => self.backward_composed(input, gradient, weight),
+        if kernels == Kernels::Cpu {
+            return self.backward_own(input, gradient, weight, onto);
         }
+        let RowNormGradients { input, weight, shift } = self.backward_composed(input, gradient, weight);
+        let input = match onto {
+            Some(onto) => input + onto,
+            None => input,
+        };
+        RowNormGradients { input, weight, shift }
     }
 
     fn backward_composed(self, input: Tensor<2>, gradient: Tensor<2>, weight: Tensor<1>) -> RowNormGradients {
@@ -146,7 +153,13 @@ impl RowNorm {
         RowNormGradients { input: cast(input, dtype, Kernels::Composed), weight: of_weight, shift: of_shift }
     }
 
-    fn backward_own(self, input: Tensor<2>, gradient: Tensor<2>, weight: Tensor<1>) -> RowNormGradients {
+    fn backward_own(
+        self,
+        input: Tensor<2>,
+        gradient: Tensor<2>,
+        weight: Tensor<1>,
+        onto: Option<Tensor<2>>,
+    ) -> RowNormGradients {
         let dims @ [rows, features] = input.dims();
         let dtype = input.dtype();
         let of_part = rows_of_part(rows);
@@ -156,7 +169,10 @@ impl RowNorm {
         let of_features = (vec![features], DType::F32);
         let operation = CustomOp {
             name: "row_norm_backward",
-            inputs: vec![input.into(), gradient.into(), weight.into()],
+            inputs: [input.into(), gradient.into(), weight.into()]
+                .into_iter()
+                .chain(onto.map(Into::into))
+                .collect(),
             outputs: vec![(dims.to_vec(), dtype), of_features.clone(), of_features],
             in_place: 0,
         };
@@ -166,6 +182,7 @@ impl RowNorm {
                 input: StoredFloats::of(&inputs[0]),
                 gradient: StoredFloats::of(&inputs[1]),
                 weight: floats(&inputs[2]),
+                onto: inputs.get(3).map(StoredFloats::of),
                 of_part,
                 rows,
             };
@@ -180,6 +197,8 @@ struct Backward<'a> {
     input: StoredFloats<'a>,
     gradient: StoredFloats<'a>,
     weight: &'a [f32],
+    /// What is added to the gradient of the input.
+    onto: Option<StoredFloats<'a>>,
     /// Rows of a part.
     of_part: usize,
     rows: usize,
@@ -272,7 +291,11 @@ impl<E: StoredFloat> SimdLoops for BackwardRows<'_, '_, E> {
             kernel.input.load(index * row.len(), row);
             kernel.gradient.load(index * row.len(), gradient);
             kernel.row(row, gradient, sums);
-            made.write_first(gradient);
+            let onto = kernel.onto.map(|onto| {
+                onto.load(index * row.len(), row);
+                &*row
+            });
+            made.write_first_plus(gradient, onto);
         }
     }
 }
@@ -334,7 +357,16 @@ mod tests {
                     naive(norm, &values(input.clone()), &values(gradient.clone()), [&scale, &offset]);
                 for kernels in [Kernels::Cpu, Kernels::Composed] {
                     let output = norm.apply(input.clone(), weight.clone(), Some(shift.clone()), kernels);
-                    let made = norm.backward(input.clone(), gradient.clone(), weight.clone(), kernels);
+                    let backward =
+                        |onto| norm.backward(input.clone(), gradient.clone(), weight.clone(), onto, kernels);
+                    let made = backward(None);
+                    let onto: Vec<f64> =
+                        expected[1].iter().zip(values(gradient.clone())).map(|(a, b)| a + b).collect();
+                    let error = distance(&values(backward(Some(gradient.clone())).input), &onto);
+                    assert!(
+                        error < tolerance,
+                        "{norm:?} {dtype:?} {kernels:?}, with a gradient added: {error}"
+                    );
                     let vectors = [made.weight, made.shift].map(values);
                     let found = [values(output), values(made.input)].into_iter().chain(vectors);
                     for (index, (found, expected)) in found.zip(&expected).enumerate() {

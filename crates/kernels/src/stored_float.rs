@@ -21,6 +21,11 @@ pub(crate) trait StoredFloat: Copy + Send + Sync {
     fn storage(tensor: &mut FlexTensor) -> &mut [Self];
     fn tensor(values: Vec<Self>, shape: Shape) -> FlexTensor;
 
+    /// The values, if they have 32 bits.
+    fn floats(_values: &[Self]) -> Option<&[f32]> {
+        None
+    }
+
     /// Writes `values`, changed by `change`, to `to`, which has the same length: at most [`BLOCK`].
     fn write(to: &mut [MaybeUninit<Self>], values: &[f32], change: impl FnOnce(&mut [f32])) {
         let mut buffer = [0.0; BLOCK];
@@ -91,6 +96,10 @@ value!(
     },
     fn change(values: &mut [Self], change: impl FnOnce(&mut [f32])) {
         change(values);
+    },
+    #[inline(always)]
+    fn floats(values: &[Self]) -> Option<&[f32]> {
+        Some(values)
     }
 );
 

@@ -30,6 +30,9 @@ pub(crate) struct Tile {
 }
 
 impl Tile {
+    /// Rows of the tiles of any processor, at most.
+    pub(crate) const MOST_ROWS: usize = 12;
+
     /// Low tiles, which waste little on few rows: the sums take half of the registers.
     pub(crate) fn of_this_processor() -> Self {
         Arch::new().dispatch(TileOfProcessor)[0]
@@ -62,7 +65,7 @@ impl WithSimd for TileOfProcessor {
     type Output = [Tile; 2];
 
     fn with_simd<S: Simd>(self) -> [Tile; 2] {
-        let rows = if has_many_registers::<S>() { [8, 12] } else { [4, 6] };
+        let rows = if has_many_registers::<S>() { [8, Tile::MOST_ROWS] } else { [4, 6] };
         rows.map(|rows| Tile { rows, columns: VECTORS * S::lanes32() })
     }
 }
@@ -90,6 +93,9 @@ pub(crate) struct ScatteredColumns<'a> {
     pub(crate) offsets: &'a [u32],
 }
 
+/// Takes the rows of a tile.
+pub(crate) type TakeTile<'a> = dyn FnMut(&[f32]) + 'a;
+
 /// A column of tiles of the result.
 ///
 /// Tiles hold their rows inner index by inner index; so do panels, which hold the columns of a tile side by side.
@@ -102,6 +108,8 @@ pub(crate) struct TileColumn<'a> {
     pub(crate) stride: usize,
     /// Whether the products are added to `sums`; else they overwrite it.
     pub(crate) add: bool,
+    /// Takes the rows of each tile as soon as they are there: what it writes to memory is on its way while the next tile is computed.
+    pub(crate) then: Option<&'a mut TakeTile<'a>>,
 }
 
 impl TileColumn<'_> {
@@ -137,7 +145,7 @@ impl TileColumn<'_> {
 
     #[inline(always)]
     fn put_all<S: Simd, const ROWS: usize>(
-        self,
+        mut self,
         tiles: &[f32],
         inner: usize,
         mut products: impl FnMut(&[[f32; ROWS]]) -> TileSums<S, ROWS>,
@@ -145,6 +153,9 @@ impl TileColumn<'_> {
         let tiles = tiles.chunks_exact((ROWS * inner).max(1));
         for (left, sums) in tiles.zip(self.sums.chunks_mut(ROWS * self.stride)) {
             put(products(left.as_chunks::<ROWS>().0), sums, self.stride, self.add);
+            if let Some(then) = &mut self.then {
+                then(sums);
+            }
         }
     }
 }

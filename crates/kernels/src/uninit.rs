@@ -2,6 +2,7 @@
 
 use std::{
     mem::MaybeUninit,
+    ops::Range,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -174,7 +175,7 @@ impl<'a, E: StoredFloat> UninitSlice<'a, E> {
     pub(crate) fn write_first_plus(&mut self, values: &[f32], plus: Option<&[f32]>) {
         // A task requests exactly the elements that it writes.
         let memory = self.memory.split_off_mut(..values.len()).expect("there are as many elements as values");
-        write_rounded(values, plus, memory);
+        write_rounded(values, plus, None, memory);
         self.written.fetch_add(values.len(), Ordering::Relaxed);
     }
 }
@@ -186,53 +187,86 @@ impl<'a, E: StoredFloat> UninitSlice<'a, E> {
     /// Panics if these are not the elements of whole rows.
     pub(crate) fn rows(self, columns: usize) -> UninitRows<'a, E> {
         assert_eq!(self.memory.len() % columns.max(1), 0, "the rows are whole");
-        UninitRows { slice: self, columns, done: 0 }
+        UninitRows { slice: self, columns, done: 0..0, row: 0 }
     }
 }
 
-/// Writes as many rounded values, with the numbers of `plus` added, if there are some.
+/// Writes as many rounded values, with the numbers of `plus` and the elements of `onto` added, if there are some.
 ///
 /// # Panics
-/// Panics if there are fewer numbers to add.
+/// Panics if there are fewer of these.
 #[inline(always)]
-fn write_rounded<E: StoredFloat>(values: &[f32], plus: Option<&[f32]>, to: &mut [MaybeUninit<E>]) {
-    let values = to.iter_mut().zip(values);
-    match plus {
-        Some(plus) => {
-            let plus = &plus[..values.len()];
-            values.zip(plus).for_each(|((to, value), plus)| _ = to.write(E::rounded(*value + *plus)));
+fn write_rounded<E: StoredFloat>(
+    values: &[f32],
+    plus: Option<&[f32]>,
+    onto: Option<&[E]>,
+    to: &mut [MaybeUninit<E>],
+) {
+    /// Elements that make a vector, by a loop of constant length: pieces are too short for the vectors of longer loops.
+    const AT_ONCE: usize = 16;
+    let count = to.len();
+    let (plus, onto) = (plus.map(|plus| &plus[..count]), onto.map(|onto| &onto[..count]));
+    let whole = count - count % AT_ONCE;
+    for at in (0..whole).step_by(AT_ONCE) {
+        let mut sums = [0.0; AT_ONCE];
+        sums.copy_from_slice(&values[at..at + AT_ONCE]);
+        if let Some(plus) = plus {
+            sums.iter_mut().zip(&plus[at..at + AT_ONCE]).for_each(|(sum, plus)| *sum += plus);
         }
-        None => values.for_each(|(to, value)| _ = to.write(E::rounded(*value))),
+        if let Some(onto) = onto {
+            sums.iter_mut().zip(&onto[at..at + AT_ONCE]).for_each(|(sum, onto)| *sum += onto.widened());
+        }
+        for (to, sum) in to[at..at + AT_ONCE].iter_mut().zip(sums) {
+            to.write(E::rounded(sum));
+        }
+    }
+    for at in whole..count {
+        let sum = values[at] + plus.map_or(0.0, |plus| plus[at]);
+        to[at].write(E::rounded(sum + onto.map_or(0.0, |onto| onto[at].widened())));
     }
 }
 
-/// Rows of uninitialised memory, which are written column by column: a counter of each piece would wait for memory.
+/// Rows of uninitialised memory, which are written piece by piece: a counter of each piece would wait for memory.
 pub(crate) struct UninitRows<'a, E> {
     slice: UninitSlice<'a, E>,
     columns: usize,
-    /// Columns that are written.
-    done: usize,
+    /// Columns that are written in all rows, and those that are being written.
+    done: Range<usize>,
+    /// Rows in which these are written too.
+    row: usize,
 }
 
 impl<E: StoredFloat> UninitRows<'_, E> {
-    /// Writes the next columns of all rows, rounded, with the numbers of `plus` added.
+    /// Writes the next columns of the next rows, rounded: those of all rows, before the columns behind them. Pieces behind the last
+    /// row are left out. The numbers of `plus` are added to each row, and to all rows what stands at the same place in `onto`.
     ///
     /// # Panics
-    /// Panics if there are fewer pieces than rows, if they are of different lengths, or if fewer columns are left.
+    /// Panics if the pieces of the rows are of different lengths, if fewer columns are left, or if there is less to add.
     #[inline(always)]
-    pub(crate) fn write_columns<'b>(
+    pub(crate) fn write<'b>(
         &mut self,
         pieces: impl Iterator<Item = &'b [f32]>,
         plus: Option<&[f32]>,
+        onto: Option<&[E]>,
     ) {
-        let (mut rows, mut width) = (self.slice.memory.chunks_exact_mut(self.columns.max(1)), None);
-        for (piece, row) in pieces.zip(rows.by_ref()) {
-            assert_eq!(*width.get_or_insert(piece.len()), piece.len(), "all pieces are as long");
-            write_rounded(piece, plus, &mut row[self.done..][..piece.len()]);
+        let rows = self.slice.memory.len() / self.columns.max(1);
+        for (row, piece) in (self.row..rows).zip(pieces) {
+            if row == 0 {
+                self.done.end = self.done.start + piece.len();
+            }
+            assert_eq!(self.done.len(), piece.len(), "all pieces are as long");
+            let begin = row * self.columns;
+            let place = begin + self.done.start..begin + self.done.end;
+            let (plus, onto) =
+                (plus.map(|plus| &plus[self.done.clone()]), onto.map(|onto| &onto[place.clone()]));
+            assert!(self.done.end <= self.columns, "the columns are there");
+            write_rounded(piece, plus, onto, &mut self.slice.memory[place]);
+            self.row = row + 1;
         }
-        assert!(rows.next().is_none(), "there is a piece of each row");
-        self.done += width.unwrap_or(0);
-        if self.done == self.columns {
+        if self.row == rows {
+            (self.row, self.done.start) = (0, self.done.end);
+        }
+        if self.done.start == self.columns {
             self.slice.written.fetch_add(self.slice.memory.len(), Ordering::Relaxed);
             // Nobody writes them again.
             self.slice.memory = &mut [];

@@ -85,7 +85,7 @@ fn attention([batch, positions, heads, size]: [usize; 4], is_causal: bool, dtype
 fn linears([rows, features, outputs]: [usize; 3], dtype: DType) -> [Probe; 3] {
     [
         of_two("linear", [[rows, features], [outputs, features]], dtype, |input, weight| {
-            drop(linear(input, weight, None, CPU));
+            drop(linear(input, weight, None, None, CPU));
         }),
         of_two("linear_input_backward", [[rows, outputs], [outputs, features]], dtype, |gradient, weight| {
             drop(linear_input_backward(gradient, weight, CPU));
@@ -118,7 +118,7 @@ fn rows(shape: [usize; 2], dtype: DType) -> Vec<Probe> {
             drop(norm.apply(input, weight.clone(), Some(weight), CPU));
         }),
         of_rows("row_norm_backward", shape, dtype, move |input, weight| {
-            drop(norm.backward(input.clone(), input, weight, CPU));
+            drop(norm.backward(input.clone(), input, weight, None, CPU));
         }),
     ];
     for activation in [Activation::Gelu, Activation::GeluTanh, Activation::SwiGlu] {

@@ -1,35 +1,44 @@
 //! Products by vector instructions, in 32 bits.
 
+use std::ops::Range;
+
 use burn_backend::{Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 
-use super::{Matrix, WeightSums};
+use super::{Matrix, Plus, WeightSums};
 use crate::{
     custom_op::{Workspace, split},
+    feed_forward::Activation,
     flex_tensor::zeros,
-    panels::{OutputRows, Panelled, Panels},
+    interleave::interleave,
+    panels::{DEPTH, OutputRows, Panelled, Panels, PutTile},
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, by_dtype, with_values},
-    uninit::{self, UninitSlice},
+    tile::Tile,
+    uninit::{self, UninitRows, UninitSlice},
     workers,
 };
 
 /// Rows of a task, at most. So many use each panel while it is in the cache.
 const ROWS: usize = 96;
 
-/// Columns whose products a task has at once: with the rows they stay in the second-level cache. It is a multiple of every panel's.
-const COLUMNS: usize = 384;
-
 /// A product with a matrix, whose columns are packed into panels.
 #[derive(Clone, Copy)]
 pub(super) struct ByPanels {
     matrix: Matrix,
     sizes: Panelled,
+    /// What makes the rows that are multiplied.
+    activation: Option<Activation>,
 }
 
 impl ByPanels {
     pub(super) fn new(matrix: Matrix) -> Self {
-        Self { matrix, sizes: Panelled::for_many_rows(matrix.inner, matrix.columns) }
+        Self { matrix, sizes: Panelled::for_many_rows(matrix.inner, matrix.columns), activation: None }
+    }
+
+    /// The product with what an activation makes of the rows.
+    pub(super) fn behind(self, activation: Activation) -> Self {
+        Self { activation: Some(activation), ..self }
     }
 
     /// The workspace of `rows` rows: the panels, and for each task products and rows in tiles.
@@ -42,11 +51,10 @@ impl ByPanels {
         }
     }
 
-    /// Elements of a task's workspace: the products, those of a last panel, and the tiles.
-    fn parts(self, rows: usize) -> [usize; 3] {
-        let Panelled { inner, columns, tile } = self.sizes;
-        let padded = tile.padded_rows(rows);
-        [columns.min(COLUMNS), tile.columns, inner].map(|columns| padded * columns)
+    /// Elements of a task's workspace: the products with a panel, and the tiles.
+    fn parts(self, rows: usize) -> [usize; 2] {
+        let Panelled { inner, tile, .. } = self.sizes;
+        [tile.columns, inner].map(|columns| tile.padded_rows(rows) * columns)
     }
 
     fn packed(self, right: &FlexTensor) -> Vec<f32> {
@@ -57,12 +65,12 @@ impl ByPanels {
         })
     }
 
-    /// The rows of a tensor times the matrix, plus a row.
+    /// The rows of a tensor times the matrix, plus what is added.
     pub(super) fn multiply(
         self,
         left: &FlexTensor,
         right: &FlexTensor,
-        plus: Option<&[f32]>,
+        plus: Plus<'_>,
         workspace: Workspace,
     ) -> FlexTensor {
         let Panelled { columns, tile, .. } = self.sizes;
@@ -79,7 +87,8 @@ impl ByPanels {
                     let first = part * of_task;
                     let count = of_task.min(rows - first);
                     let left = LeftRows { values: left, first, count };
-                    vectorised(Rows { product: self, panels, left, plus, memory, made });
+                    let onto = plus.rows::<E>(first * columns);
+                    vectorised(Rows { product: self, panels, left, row: plus.row, onto, memory, made });
                 });
             });
             E::tensor(made, Shape::from([rows, columns]))
@@ -96,12 +105,14 @@ struct LeftRows<'a> {
     count: usize,
 }
 
-/// Computes some rows of the product, plus a row.
+/// Computes some rows of the product, plus what is added.
 struct Rows<'a, 'b, E> {
     product: ByPanels,
     panels: &'a Panels<'a>,
     left: LeftRows<'a>,
-    plus: Option<&'a [f32]>,
+    row: Option<&'a [f32]>,
+    /// Rows to add.
+    onto: Option<&'a [E]>,
     memory: &'a mut [f32],
     made: UninitSlice<'b, E>,
 }
@@ -109,23 +120,85 @@ struct Rows<'a, 'b, E> {
 impl<E: StoredFloat> SimdLoops for Rows<'_, '_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let Self { product, panels, left: LeftRows { values, first, count }, plus, memory, made } = self;
-        let Panelled { inner, columns, .. } = product.sizes;
-        let [products, last, tiles] = split(memory, product.parts(count));
-        let tiles = with_values!(values, values => {
-            let row = |row: usize| &values[(first + row) * inner..][..inner];
-            product.sizes.in_tiles(count, product.sizes.put_rows_of(row), tiles)
-        });
+        let Self { product, panels, left, row, onto, memory, made } = self;
+        let LeftRows { values, first, count } = left;
+        let Panelled { inner, columns, tile } = product.sizes;
+        let [sums, tiles] = split(memory, product.parts(count));
+        let ByPanels { sizes, activation, .. } = product;
+        let tiles = match activation {
+            Some(activation) => sizes.in_tiles(count, Activated { activation, values, first, sizes }, tiles),
+            None => with_values!(values, values => {
+                let row = |row: usize| &values[(first + row) * inner..][..inner];
+                sizes.in_tiles(count, sizes.put_rows_of(row), tiles)
+            }),
+        };
         let mut made = made.rows(columns);
-        for first in (0..columns).step_by(COLUMNS) {
-            let columns = first..(first + COLUMNS).min(columns);
-            let stride = columns.len();
-            let output = OutputRows { elements: &mut *products, stride };
-            panels.multiply_columns(count, tiles, columns.clone(), output, last, false);
-            // Long pieces of rows are written afterwards: memory takes them faster than short ones of many rows.
-            let plus = plus.map(|plus| &plus[columns]);
-            made.write_columns(products.chunks_exact(stride).take(count), plus);
+        panels.each_tile(tiles, sums, |sums, width| {
+            vectorised(WriteTile { sums, stride: tile.columns, width, row, onto, made: &mut made });
+        });
+    }
+}
+
+/// Rows that an activation makes.
+#[derive(Clone, Copy)]
+struct Activated<'a> {
+    activation: Activation,
+    /// Its whole input.
+    values: StoredFloats<'a>,
+    first: usize,
+    sizes: Panelled,
+}
+
+impl PutTile for Activated<'_> {
+    #[inline(always)]
+    fn put(&self, rows: Range<usize>, inner: Range<usize>, tile: &mut [f32]) {
+        vectorised(PutActivated { of: *self, rows, inner, tile });
+    }
+}
+
+/// Puts rows that an activation makes into a tile.
+struct PutActivated<'a, 'b> {
+    of: Activated<'a>,
+    rows: Range<usize>,
+    inner: Range<usize>,
+    tile: &'b mut [f32],
+}
+
+impl SimdLoops for PutActivated<'_, '_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        /// Elements of a row, of which an activation needs room for two each.
+        const OF_ROW: usize = 2 * DEPTH;
+        let Self { of: Activated { activation, values, first, sizes }, rows, inner, tile } = self;
+        let mut buffer = [0.0; OF_ROW * Tile::MOST_ROWS];
+        let width = activation.inputs(sizes.inner);
+        for (index, row) in rows.clone().enumerate() {
+            let to = &mut buffer[index * OF_ROW..][..OF_ROW];
+            activation.load::<FUSED>(values, (first + row) * width, sizes.inner, inner.clone(), to);
         }
+        let row = |index: usize| &buffer[index * OF_ROW..][..inner.len()];
+        interleave(rows.len(), row, 0..inner.len(), tile, sizes.tile.rows);
+    }
+}
+
+/// Writes the rows of a tile, plus what is added.
+struct WriteTile<'a, 'b, E> {
+    sums: &'a [f32],
+    /// Elements between the begins of two rows.
+    stride: usize,
+    /// Columns of the product.
+    width: usize,
+    row: Option<&'a [f32]>,
+    /// Rows to add.
+    onto: Option<&'a [E]>,
+    made: &'a mut UninitRows<'b, E>,
+}
+
+impl<E: StoredFloat> SimdLoops for WriteTile<'_, '_, E> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { sums, stride, width, row, onto, made } = self;
+        made.write(sums.chunks_exact(stride).map(|row| &row[..width]), row, onto);
     }
 }
 

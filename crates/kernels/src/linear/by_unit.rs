@@ -5,7 +5,7 @@ use burn_backend::{Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 use oomph_amx::{Line, MatrixUnit, SIDE, Vectors, lines};
 
-use super::{Matrix, ROWS, WeightSums};
+use super::{Matrix, Plus, ROWS, WeightSums};
 use crate::{
     custom_op::Workspace,
     flex_tensor::zeros,
@@ -46,12 +46,12 @@ impl ByUnit {
         self.matrix.columns.next_multiple_of(SIDE)
     }
 
-    /// The rows of a tensor times the matrix, plus a row.
+    /// The rows of a tensor times the matrix, plus what is added.
     pub(super) fn multiply(
         self,
         left: &FlexTensor,
         right: &FlexTensor,
-        plus: Option<&[f32]>,
+        plus: Plus<'_>,
         workspace: Workspace,
     ) -> FlexTensor {
         let Matrix { inner, columns, .. } = self.matrix;
@@ -66,7 +66,8 @@ impl ByUnit {
                 self.unit.pack_left(Vectors::along(&values[first * inner..], inner, count), left);
                 self.unit.multiply([left, packed], inner, products, self.stride(), false);
                 let products = &products[..count * self.stride()];
-                vectorised(WriteRows { products, columns, stride: self.stride(), plus, made });
+                let onto = plus.rows(first * columns);
+                vectorised(WriteRows { products, columns, stride: self.stride(), row: plus.row, onto, made });
             });
         });
         bf16::tensor(made, Shape::from([rows, columns]))
@@ -140,21 +141,24 @@ pub(super) fn weight_sums(
     [weight, bias]
 }
 
-/// Writes the rows of a product, plus a row.
+/// Writes the rows of a product, plus what is added.
 struct WriteRows<'a, 'b> {
     products: &'a [f32],
     columns: usize,
     /// Elements between the begins of two rows of products.
     stride: usize,
-    plus: Option<&'a [f32]>,
+    row: Option<&'a [f32]>,
+    /// Rows to add.
+    onto: Option<&'a [bf16]>,
     made: UninitSlice<'b, bf16>,
 }
 
 impl SimdLoops for WriteRows<'_, '_> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let Self { products, columns, stride, plus, made } = self;
-        made.rows(columns).write_columns(products.chunks_exact(stride).map(|row| &row[..columns]), plus);
+        let Self { products, columns, stride, row, onto, made } = self;
+        let products = products.chunks_exact(stride).map(|row| &row[..columns]);
+        made.rows(columns).write(products, row, onto);
     }
 }
 

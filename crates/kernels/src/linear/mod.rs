@@ -18,7 +18,8 @@ use self::{by_panels::ByPanels, by_unit::ByUnit};
 use crate::{
     any_tensor::{AnyTensor, ranked},
     cast::cast,
-    custom_op::{CustomOp, Workspace},
+    custom_op::CustomOp,
+    feed_forward::Activation,
     flex_tensor::{tensor, vector},
     kernels::Kernels,
     stored_float::{StoredFloat, StoredFloats, with_values},
@@ -27,18 +28,48 @@ use crate::{
 /// Rows of a task.
 const ROWS: usize = 64;
 
-/// x Wᵀ + b, `[N, O]`, in the format of the input. Sums have 32 bits.
-pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, kernels: Kernels) -> Tensor<2> {
+/// x Wᵀ + b, `[N, O]`, in the format of the input; plus `onto`, which has the same shape and format. Sums have 32 bits.
+pub fn linear(
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    onto: Option<Tensor<2>>,
+    kernels: Kernels,
+) -> Tensor<2> {
     if kernels != Kernels::Cpu {
         let output = input.matmul(weight.transpose());
-        return match bias {
+        let output = match bias {
             Some(bias) => output + bias.unsqueeze(),
+            None => output,
+        };
+        return match onto {
+            Some(onto) => onto + output,
             None => output,
         };
     }
     let [columns, inner] = weight.dims();
     let matrix = Matrix { inner, columns, are_columns_along: true };
-    matrix.times("linear", input, weight, bias)
+    matrix.times("linear", matrix.means([&input, &weight]), [input, weight], bias, onto)
+}
+
+/// As [`linear`], of what an activation makes of the input. It is made for some rows at a time.
+pub fn linear_behind(
+    activation: Activation,
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    onto: Option<Tensor<2>>,
+    kernels: Kernels,
+) -> Tensor<2> {
+    let [columns, inner] = weight.dims();
+    let matrix = Matrix { inner, columns, are_columns_along: true };
+    match matrix.means([&input, &weight]) {
+        Means::Panels(product) if kernels == Kernels::Cpu => {
+            let means = Means::Panels(product.behind(activation));
+            matrix.times(activation.product(), means, [input, weight], bias, onto)
+        }
+        _ => linear(activation.apply(input, kernels), weight, bias, onto, kernels),
+    }
 }
 
 /// The gradient of the input, g W, `[N, I]`, in the format of the gradient `[N, O]`.
@@ -48,7 +79,7 @@ pub fn linear_input_backward(gradient: Tensor<2>, weight: Tensor<2>, kernels: Ke
     }
     let [inner, columns] = weight.dims();
     let matrix = Matrix { inner, columns, are_columns_along: false };
-    matrix.times("linear_input_backward", gradient, weight, None)
+    matrix.times("linear_input_backward", matrix.means([&gradient, &weight]), [gradient, weight], None, None)
 }
 
 /// The gradients of the weight, gᵀ x, `[O, I]`, and of the bias, `[O]`, in 32 bits.
@@ -122,6 +153,22 @@ struct Matrix {
     are_columns_along: bool,
 }
 
+/// What is added to a product.
+#[derive(Clone, Copy)]
+struct Plus<'a> {
+    /// A row, to each row of the product.
+    row: Option<&'a [f32]>,
+    /// A tensor of the product's shape and format.
+    onto: Option<&'a FlexTensor>,
+}
+
+impl<'a> Plus<'a> {
+    /// The rows to add, from an element of the product on.
+    fn rows<E: StoredFloat>(self, begin: usize) -> Option<&'a [E]> {
+        self.onto.map(|onto| &E::values(onto)[begin..])
+    }
+}
+
 /// What multiplies rows by a matrix.
 #[derive(Clone, Copy)]
 enum Means {
@@ -132,53 +179,51 @@ enum Means {
 }
 
 impl Matrix {
-    /// The rows of `left` times the matrix, plus a row.
-    fn times(
-        self,
-        name: &'static str,
-        left: Tensor<2>,
-        right: Tensor<2>,
-        plus: Option<Tensor<1>>,
-    ) -> Tensor<2> {
-        let ([rows, _], dtype) = (left.dims(), left.dtype());
-        let means = match unit_for(&left, &right) {
+    /// What multiplies the rows of the left tensor by the matrix, which is the right one.
+    fn means(self, [left, right]: [&Tensor<2>; 2]) -> Means {
+        let [rows, _] = left.dims();
+        match unit_for(left, right) {
             _ if rows == 1 && self.are_columns_along => Means::Row,
             Some(unit) => Means::Unit(ByUnit { unit, matrix: self }),
             None => Means::Panels(ByPanels::new(self)),
-        };
+        }
+    }
+
+    /// The rows of `left` times the matrix, `right`; plus a row, plus a tensor of the product's shape.
+    fn times(
+        self,
+        name: &'static str,
+        means: Means,
+        [left, right]: [Tensor<2>; 2],
+        row: Option<Tensor<1>>,
+        onto: Option<Tensor<2>>,
+    ) -> Tensor<2> {
+        let ([rows, _], dtype) = (left.dims(), left.dtype());
         let workspace = match means {
             Means::Row => row::workspace(self.inner, self.columns),
             Means::Panels(product) => product.workspace(rows),
             Means::Unit(product) => product.workspace(rows),
         };
+        let has_row = row.is_some();
+        let added = row.map(AnyTensor::from).into_iter().chain(onto.map(AnyTensor::from));
         let operation = CustomOp {
             name,
-            inputs: [left.into(), right.into()].into_iter().chain(plus.map(AnyTensor::from)).collect(),
+            inputs: [left.into(), right.into()].into_iter().chain(added).collect(),
             outputs: vec![(vec![rows, self.columns], dtype)],
             in_place: 0,
         };
         let [made] = operation.run_within(workspace, |inputs| {
             let [left, right] = [&inputs[0], &inputs[1]];
-            let plus: Option<Vec<f32>> = inputs.get(2).map(widened);
-            vec![means.multiply(left, right, plus.as_deref(), workspace)]
+            let (row, onto) = inputs[2..].split_at(usize::from(has_row));
+            let row = row.first().map(widened);
+            let plus = Plus { row: row.as_deref(), onto: onto.first() };
+            vec![match means {
+                Means::Row => row::times(left, right, plus, workspace),
+                Means::Panels(product) => product.multiply(left, right, plus, workspace),
+                Means::Unit(product) => product.multiply(left, right, plus, workspace),
+            }]
         });
         ranked(made)
-    }
-}
-
-impl Means {
-    fn multiply(
-        self,
-        left: &FlexTensor,
-        right: &FlexTensor,
-        plus: Option<&[f32]>,
-        workspace: Workspace,
-    ) -> FlexTensor {
-        match self {
-            Self::Row => row::times(left, right, plus, workspace),
-            Self::Panels(product) => product.multiply(left, right, plus, workspace),
-            Self::Unit(product) => product.multiply(left, right, plus, workspace),
-        }
     }
 }
 
@@ -202,6 +247,29 @@ mod tests {
     }
 
     #[test]
+    fn a_product_behind_an_activation_is_that_of_its_output() {
+        for activation in [Activation::Gelu, Activation::GeluTanh, Activation::SwiGlu] {
+            for [rows, inputs, outputs] in [[1, 9, 4], [130, 300, 70], [25, 520, 33]] {
+                for (dtype, tolerance) in [(DType::F32, 1e-6), (DType::BF16, 6e-3), (DType::F16, 1e-3)] {
+                    let input = stored("input", [rows, activation.inputs(inputs)], dtype);
+                    let [weight, onto] = [("weight", [outputs, inputs]), ("onto", [rows, outputs])]
+                        .map(|(name, shape)| stored(name, shape, dtype));
+                    let bias = Some(stored("bias", [outputs], dtype));
+                    let made = activation.apply(input.clone(), Kernels::Cpu);
+                    let expected =
+                        linear(made, weight.clone(), bias.clone(), Some(onto.clone()), Kernels::Cpu);
+                    let found = linear_behind(activation, input, weight, bias, Some(onto), Kernels::Cpu);
+                    let error = distance(&values(found), &values(expected));
+                    assert!(
+                        error < tolerance,
+                        "{activation:?} {rows} × {inputs} → {outputs} {dtype:?}: {error}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn products_are_those_of_64_bits() {
         for [rows, inputs, outputs] in [
             [1, 1, 1],
@@ -222,16 +290,19 @@ mod tests {
                 let b = values(bias.clone());
                 let (of_weight, of_bias) =
                     linear_weight_backward(gradient.clone(), input.clone(), Kernels::Cpu);
-                let plus = |product: Vec<f64>| {
+                let plus = |product: Vec<f64>| -> Vec<f64> {
                     product.iter().zip(b.iter().cycle()).map(|(one, b)| one + b).collect()
                 };
                 let sums = transposed(&g, outputs).chunks(rows).map(|row| row.iter().sum()).collect();
                 let transposed_input = transposed(&x, inputs);
-                let checks: [(Vec<f64>, Vec<f64>); 4] = [
-                    (
-                        values(linear(input, weight.clone(), Some(bias), Kernels::Cpu)),
-                        plus(product(&x, &w, inputs)),
-                    ),
+                let onto = |product: Vec<f64>| product.iter().zip(&g).map(|(one, g)| one + g).collect();
+                let forward =
+                    |bias, onto| values(linear(input.clone(), weight.clone(), bias, onto, Kernels::Cpu));
+                let added = Some(gradient.clone());
+                let checks: [(Vec<f64>, Vec<f64>); 6] = [
+                    (forward(Some(bias.clone()), None), plus(product(&x, &w, inputs))),
+                    (forward(None, added.clone()), onto(product(&x, &w, inputs))),
+                    (forward(Some(bias), added), onto(plus(product(&x, &w, inputs)))),
                     (
                         values(linear_input_backward(gradient, weight, Kernels::Cpu)),
                         product(&g, &transposed(&w, inputs), outputs),

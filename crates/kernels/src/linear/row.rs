@@ -1,7 +1,7 @@
 use burn_backend::{Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 
-use super::{ROWS, widened};
+use super::{Plus, ROWS, widened};
 use crate::{
     custom_op::Workspace,
     reduce::dot,
@@ -15,11 +15,11 @@ pub(super) fn workspace(inner: usize, outputs: usize) -> Workspace {
     Workspace { shared: inner, of_each: inner, tasks: outputs.div_ceil(ROWS), ..Workspace::default() }
 }
 
-/// One row times the transpose of a matrix, plus a row. Panels would be read once, so the matrix is read where it lies.
+/// One row times the transpose of a matrix, plus what is added. Panels would be read once, so the matrix is read where it lies.
 pub(super) fn times(
     row: &FlexTensor,
     matrix: &FlexTensor,
-    plus: Option<&[f32]>,
+    plus: Plus<'_>,
     workspace: Workspace,
 ) -> FlexTensor {
     let (row_values, outputs) = (&widened(row), matrix.shape()[0]);
@@ -30,8 +30,11 @@ pub(super) fn times(
                 let (first, mut results) = (part * ROWS, [0.0; ROWS]);
                 let results = &mut results[..ROWS.min(outputs - first)];
                 vectorised(Dots { matrix, first, row: row_values, loaded, results });
-                if let Some(plus) = plus {
+                if let Some(plus) = plus.row {
                     results.iter_mut().zip(&plus[first..]).for_each(|(result, plus)| *result += plus);
+                }
+                if let Some(onto) = plus.rows::<E>(first) {
+                    results.iter_mut().zip(onto).for_each(|(result, onto)| *result += onto.widened());
                 }
                 made.write_first(results);
             });

@@ -1,22 +1,43 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
 use burn::tensor::Tensor;
-use oomph_kernels::{differentiable, ranked};
+use oomph_kernels::{AnyTensor, differentiable, ranked};
 
 use crate::{Policy, autodiff::inner};
 
-/// The sum of an activation and what a part of a block makes of it (He et al. 2016, <https://arxiv.org/abs/1512.03385>).
+/// An activation that begins a branch and is added to what the branch makes of it (He et al. 2016,
+/// <https://arxiv.org/abs/1512.03385>).
 ///
-/// Backward of a [lean](crate::Policy::lean) sum keeps nothing. Burn's keeps both terms where operations are recomputed.
-pub(crate) fn residual<const D: usize>(input: Tensor<D>, change: Tensor<D>, policy: Policy) -> Tensor<D> {
-    if !policy.lean {
-        return input + change;
-    }
-    let sum = inner(input.clone()) + inner(change.clone());
-    ranked(differentiable([input.into(), change.into()], sum.into(), |gradient, [of_input, of_change]| {
-        [of_input.then(|| gradient.clone()), of_change.then_some(gradient)]
-    }))
+/// Of [lean](Policy::lean) layers the gradient of the sum passes by the branch: the layer that begins the branch adds it to the gradient
+/// of its input, in the same pass over memory.
+pub(crate) struct Residual {
+    pub(crate) input: Tensor<2>,
+    pub(crate) gradient: PassedBy,
 }
 
-/// `[B, T, F]` with a vector added at each position, `[T, F]` of 32 bits. Backward keeps nothing, as that of [`residual`].
+impl Residual {
+    pub(crate) fn new(input: Tensor<2>) -> Self {
+        Self { input, gradient: PassedBy::default() }
+    }
+}
+
+/// The gradient of a sum, on its way from the end of a branch to its begin.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PassedBy(Arc<Mutex<Option<AnyTensor>>>);
+
+impl PassedBy {
+    pub(crate) fn put(&self, gradient: AnyTensor) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(gradient);
+    }
+
+    /// The gradient, once; none before the backward pass of the branch's end.
+    pub(crate) fn take(&self) -> Option<AnyTensor> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// `[B, T, F]` with a vector added at each position, `[T, F]` of 32 bits. Backward of a lean sum keeps nothing; Burn's keeps both terms
+/// where operations are recomputed.
 pub(crate) fn positioned(input: Tensor<3>, positions: Tensor<2>, policy: Policy) -> Tensor<3> {
     if !policy.lean {
         return input + policy.narrow(positions).unsqueeze();

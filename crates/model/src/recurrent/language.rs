@@ -9,7 +9,7 @@ use oomph_onnx::{Attribute, Graph, Value};
 use super::{Recurrent, RecurrentLayer, pytorch_name, recurrent};
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
-    layers::{Before, Dropout, Embedding, Gru, Lstm, project, tokens},
+    layers::{Dropout, Embedding, Gru, Lstm, Projection, tokens},
     weights::Layout,
 };
 
@@ -154,7 +154,7 @@ impl Stage for HeadStage {
         let [vocabulary, _] = weight.dims();
         let x = x.reshape([batch * steps, units]);
         let logits = pass.scope("fc", |pass| {
-            project(Before::Nothing, x, weight, Some(self.bias.val()), own + vocabulary, pass)
+            Projection::new(weight, Some(self.bias.val())).apply(x, own + vocabulary, pass)
         })?;
         Ok(logits.reshape([batch, steps, vocabulary]).into())
     }

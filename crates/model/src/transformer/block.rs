@@ -4,7 +4,7 @@ use oomph_kernels::feed_forward::Activation;
 use super::settings::Transformer;
 use crate::{
     AnyTensor, Init, ModelError, Pass, Stage,
-    layers::{Before, Dropout, Linear, RowNorm, SelfAttention, residual},
+    layers::{Before, Dropout, Linear, Residual, RowNorm, SelfAttention},
 };
 
 /// A block of a transformer, `[B, T, C]` to `[B, T, C]`: attention and feed-forward layers, each behind a normalisation and added to its
@@ -46,6 +46,32 @@ impl BlockStage {
     }
 }
 
+/// The end of a branch: a linear layer and dropout, which report these names.
+struct End<'a> {
+    names: [&'a str; 2],
+    linear: &'a Linear,
+    before: Before<'a>,
+}
+
+impl BlockStage {
+    /// The input of a branch, and added to it the branch's end.
+    fn end(
+        &self,
+        end: End<'_>,
+        input: Tensor<2>,
+        residual: Residual,
+        pass: &mut Pass,
+    ) -> Result<Tensor<2>, ModelError> {
+        let End { names: [name, dropout], linear, before } = end;
+        if self.dropout.drops(pass) {
+            let change = pass.scope(name, |pass| linear.forward_behind(before, input, pass))?;
+            return Ok(pass.scope(dropout, |pass| self.dropout.forward_onto(residual, change, pass)));
+        }
+        let sum = pass.scope(name, |pass| linear.forward_end(before, input, residual, pass))?;
+        Ok(pass.scope(dropout, |pass| self.dropout.forward(sum, pass)))
+    }
+}
+
 impl Stage for BlockStage {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         let x = pass.activation::<3>(input)?;
@@ -54,21 +80,20 @@ impl Stage for BlockStage {
             let [_, _, width] = x.dims();
             x.reshape([batch * positions, width])
         };
-        let x = rows(x);
+        let residual = Residual::new(rows(x));
         let qkv = pass.scope("qkv", |pass| {
-            self.qkv.forward_behind(Before::Norm(&self.attention_norm), x.clone(), pass)
+            self.qkv.forward_begin(Before::Norm(&self.attention_norm), &residual, pass)
         })?;
         let [_, width] = qkv.dims();
         let qkv = qkv.reshape([batch, positions, width]);
         let attended = rows(pass.scope("attention", |pass| self.attention.forward(qkv, pass)));
-        let output = pass.scope("attention_output", |pass| self.attention_output.forward(attended, pass))?;
-        let output = pass.scope("attention_dropout", |pass| self.dropout.forward(output, pass));
-        let x = residual(x, output, pass.policy());
+        let names = ["attention_output", "attention_dropout"];
+        let end = End { names, linear: &self.attention_output, before: Before::Nothing };
+        let residual = Residual::new(self.end(end, attended, residual, pass)?);
         let up =
-            pass.scope("up", |pass| self.up.forward_behind(Before::Norm(&self.feed_norm), x.clone(), pass))?;
-        let down = pass
-            .scope("down", |pass| self.down.forward_behind(Before::Activation(self.activation), up, pass))?;
-        let down = pass.scope("feed_dropout", |pass| self.dropout.forward(down, pass));
-        Ok(residual(x, down, pass.policy()).reshape([batch, positions, features]).into())
+            pass.scope("up", |pass| self.up.forward_begin(Before::Norm(&self.feed_norm), &residual, pass))?;
+        let names = ["down", "feed_dropout"];
+        let end = End { names, linear: &self.down, before: Before::Activation(self.activation) };
+        Ok(self.end(end, up, residual, pass)?.reshape([batch, positions, features]).into())
     }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     AnyTensor, Architecture, Init, KeyValueCache, ModelError, Named, Pass, Stage, Stages,
-    layers::{Before, Dropout, Embedding, RowNorm, positioned, project, tokens},
+    layers::{Before, Dropout, Embedding, Projection, RowNorm, positioned, tokens},
 };
 
 /// Reads a decoder language model from `[model]`, as GPT-2 (Radford et al. 2019) and Llama (Touvron et al. 2023,
@@ -164,8 +164,9 @@ impl Stage for HeadStage {
         };
         let [vocabulary, _] = weight.dims();
         let x = x.reshape([batch * steps, features]);
-        let logits =
-            pass.scope("fc", |pass| project(Before::Norm(&self.norm), x, weight, None, own, pass))?;
+        let logits = pass.scope("fc", |pass| {
+            Projection::new(weight, None).behind(Before::Norm(&self.norm)).apply(x, own, pass)
+        })?;
         Ok(logits.reshape([batch, steps, vocabulary]).into())
     }
 }

@@ -25,6 +25,9 @@ pub struct Work {
 /// (`keep_freed_memory` of `oomph-memory`).
 const MAPPED_FROM: f64 = (32 << 20) as f64;
 
+/// What an activation's number costs, in additions and multiplications of a product.
+const OF_ACTIVATION: f64 = 96.0;
+
 /// The kind of a copy to host memory and back.
 pub(super) const FROM_HOST: &str = "from host";
 
@@ -108,6 +111,9 @@ fn of_own_kernel(operation: &OperationIr, op: &CustomOpIr) -> Work {
             let sizes = [dim(gates, 0) * dim(gates, 1), last(whole), last(gates)];
             products(operation, sizes, traffic_of_run(op))
         }
+        (name, [_, weight, ..], [output]) if name.starts_with("linear_behind_") => {
+            behind_activation(operation, weight, output)
+        }
         ("linear" | "linear_input_backward", [left, ..], [output]) => {
             let sizes = [dim(output, 0), last(output), last(left)];
             products(operation, sizes, bytes_of(operation))
@@ -142,6 +148,14 @@ fn of_own_kernel(operation: &OperationIr, op: &CustomOpIr) -> Work {
         }
         _ => by_bytes(operation, bytes_of(operation)),
     }
+}
+
+/// A linear layer, with what an activation makes of its input.
+fn behind_activation(operation: &OperationIr, weight: &TensorIr, output: &TensorIr) -> Work {
+    let [rows, columns, inner] = [dim(output, 0), last(output), last(weight)];
+    let product = products(operation, [rows, columns, inner], bytes_of(operation));
+    let arithmetic = product.arithmetic + OF_ACTIVATION * (rows * inner) as f64;
+    Work { kind: kind("linear", operation), arithmetic, ..product }
 }
 
 /// A matrix product whose result is `output`.

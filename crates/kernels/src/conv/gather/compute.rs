@@ -172,6 +172,7 @@ impl BlockProducts<'_> {
                 sums: &mut sums[index * tile.columns..],
                 stride,
                 add: self.channel > 0,
+                then: None,
             };
             column.compute();
         }

@@ -20,7 +20,12 @@ use super::{
     algorithm::{ConvAlgorithm, ConvFrame},
     product::ConvTask,
 };
-use crate::{interleave::interleave, simd::SimdLoops, stored_float::StoredFloat, uninit::UninitSlice};
+use crate::{
+    interleave::{interleave, interleave_some},
+    simd::SimdLoops,
+    stored_float::StoredFloat,
+    uninit::UninitSlice,
+};
 
 use blocking::LEAST_ROWS;
 use compute::BlockProducts;
@@ -144,7 +149,7 @@ impl<E: StoredFloat> SimdLoops for GatherPacking<'_, E> {
                 continue;
             }
             let of_channel = |row: usize| &weights[(rows.start + row) * of_row + first..];
-            interleave(rows.len(), of_channel, taps.iter().copied(), tile, gather.tile.rows);
+            interleave_some(rows.len(), of_channel, taps.iter().copied(), tile, gather.tile.rows);
         }
     }
 }

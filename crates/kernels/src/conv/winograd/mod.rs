@@ -124,7 +124,7 @@ impl ConvAlgorithm for Winograd {
                         let columns = ScatteredColumns { elements, runs: [0, self.tile.run()], offsets };
                         let factors = Factors::Scattered { tiles, columns };
                         let sums = &mut products[column..];
-                        TileColumn { factors, next: &[], sums, stride, add: first > 0 }.compute();
+                        TileColumn { factors, next: &[], sums, stride, add: first > 0, then: None }.compute();
                     }
                 }
             }
