@@ -46,6 +46,10 @@ pub(crate) fn interleave_some<'a, E: StoredFloat + 'a>(
         some([0, 1, 2, 3, 4, 5, 6, 7].map(|index| rows(first + index)), columns.clone(), first, to, stride);
         first += 8;
     }
+    if first + 4 <= count {
+        some([0, 1, 2, 3].map(|index| rows(first + index)), columns.clone(), first, to, stride);
+        first += 4;
+    }
     for first in first..count {
         some([rows(first)], columns.clone(), first, to, stride);
     }
