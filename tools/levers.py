@@ -273,7 +273,7 @@ def adapters(text):
         subprocess.run([OOMPH, "train", *pretrained], capture_output=True, check=True)
         subprocess.run([OOMPH, "export", f"{folder}/first", "--to", weights], capture_output=True, check=True)
         tuned = [*base, "--set", f"data.path={halves[1]}", "--set", f"model.weights={weights}"]
-        before = result([*tuned, "--set", "train.steps=1", "--set", "optimizer.lr=0"], "eval_loss")
+        before = result([*tuned, "--set", "train.steps=1", "--set", "optimizer.lr=1e-12"], "eval_loss")
         table.add("nothing", "", "", "", "", "", f"{before:.3f}", "")
         first = None
         for name, rate, more in [("all", 1e-3, []), ("adapters of rank 8", 4e-3, ["--set", "model.lora.rank=8"]),

@@ -205,6 +205,15 @@ impl Activation {
         }
     }
 
+    /// The name of the gradients of such a product's weight and bias.
+    pub(crate) fn weight_product(self) -> &'static str {
+        match self {
+            Self::Gelu => "linear_weight_backward_behind_gelu",
+            Self::GeluTanh => "linear_weight_backward_behind_gelu_tanh",
+            Self::SwiGlu => "linear_weight_backward_behind_swiglu",
+        }
+    }
+
     /// Loads some of a row's `features` outputs to the begin of `to`, which has room for twice as many. The row's input begins at an
     /// element of `input`.
     #[inline(always)]

@@ -67,8 +67,13 @@ impl Panelled {
         self,
         row: impl Fn(usize) -> &'b [E] + Sync,
     ) -> Vec<f32> {
+        self.packed_blocks(|rows, panels| self.put_block(rows, panels, &row))
+    }
+
+    /// The panels of a matrix. `put` appends a range of its rows to them.
+    pub(crate) fn packed_blocks(self, put: impl Fn(Range<usize>, &mut [Appended<'_>]) + Sync) -> Vec<f32> {
         let sizes = [self.of_panel(), self.of_block()];
-        uninit::striped_anew(self.elements(), sizes, |block, panels| self.put_block(block, panels, &row))
+        uninit::striped_anew(self.elements(), sizes, |block, panels| put(self.rows_of(block), panels))
     }
 
     /// Writes the rows of a matrix to `panels`, which has [`elements`](Self::elements). `change` then changes pieces of the panels.
@@ -78,7 +83,7 @@ impl Panelled {
         panels: &'a mut [MaybeUninit<f32>],
         change: impl Fn(&mut [f32]) + Sync,
     ) -> &'a mut [f32] {
-        let fill = |block, panels: &mut [Appended<'_>]| self.put_block(block, panels, &row);
+        let fill = |block, panels: &mut [Appended<'_>]| self.put_block(self.rows_of(block), panels, &row);
         uninit::striped(panels, [self.of_panel(), self.of_block()], fill, |piece| {
             by_vectors(|| change(piece))
         })
@@ -94,13 +99,17 @@ impl Panelled {
         self.rows_of_block() * self.tile.columns
     }
 
+    /// The rows of a block.
+    fn rows_of(self, block: usize) -> Range<usize> {
+        block * self.rows_of_block()..((block + 1) * self.rows_of_block()).min(self.inner)
+    }
+
     fn put_block<'b, E: StoredFloat + 'b>(
         self,
-        block: usize,
+        rows: Range<usize>,
         panels: &mut [Appended<'_>],
         row: &impl Fn(usize) -> &'b [E],
     ) {
-        let rows = block * self.rows_of_block()..((block + 1) * self.rows_of_block()).min(self.inner);
         vectorised(PutBlock { columns: self.tile.columns, rows, row, panels });
     }
 
@@ -366,11 +375,18 @@ pub(crate) struct OutputRows<'a> {
 pub(crate) struct Panels<'a> {
     elements: &'a [f32],
     pub(crate) sizes: Panelled,
+    /// Elements between the begins of two panels.
+    stride: usize,
 }
 
 impl<'a> Panels<'a> {
     pub(crate) fn new(elements: &'a [f32], sizes: Panelled) -> Self {
-        Self { elements, sizes }
+        Self { elements, sizes, stride: sizes.of_panel() }
+    }
+
+    /// The first `inner` rows of the matrix.
+    pub(crate) fn first_rows(self, inner: usize) -> Self {
+        Self { sizes: Panelled { inner, ..self.sizes }, ..self }
     }
 
     /// Multiplies `count` rows by the matrix. Writes the product to the rows of `output`, or adds it if `add`.
@@ -405,7 +421,7 @@ impl<'a> Panels<'a> {
             // The sums have no terms.
             output.chunks_mut(stride).take(count).for_each(|row| row[..columns].fill(0.0));
         }
-        let panels = (0..self.elements.len()).step_by(self.sizes.of_panel());
+        let panels = (0..self.elements.len()).step_by(self.stride);
         for (panel, first) in panels.zip((0..columns).step_by(tile.columns)) {
             let width = tile.columns.min(columns - first);
             if width == tile.columns {
@@ -442,7 +458,7 @@ impl<'a> Panels<'a> {
                 continue;
             }
             let output = OutputRows { elements: &mut *sums, stride: tile.columns };
-            let begin = index * self.sizes.of_panel();
+            let begin = index * self.stride;
             self.multiply_panel(begin, tiles, output, false, Some(&mut |rows| write(rows, width)));
         }
     }

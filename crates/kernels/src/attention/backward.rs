@@ -266,13 +266,7 @@ impl<E: StoredFloat> SimdLoops for Work<'_, '_, E> {
             for head in 0..sizes.heads.group() {
                 let first = if task.attention.is_causal { keys.start / QUERIES * QUERIES } else { 0 };
                 for queries in blocks(first..task.positions, QUERIES) {
-                    task.block::<FUSED>(
-                        head,
-                        &queries,
-                        &keys,
-                        sizes.of_block(queries.len(), keys.len()),
-                        &mut room,
-                    );
+                    task.block::<FUSED>(head, &queries, &keys, sizes, &mut room);
                 }
             }
             task.write_keys(&keys, &mut room);
@@ -323,6 +317,11 @@ impl<E: StoredFloat> Task<'_, E> {
         sizes: Sizes,
         room: &mut Room<'_>,
     ) {
+        // Later keys are read by none of the queries.
+        let end = if self.attention.is_causal { keys.end.min(queries.end) } else { keys.end };
+        let (packed, keys) = (keys.len(), &(keys.start..end));
+        let key_sizes = sizes.of_block(queries.len(), packed).keys;
+        let sizes = sizes.of_block(queries.len(), keys.len());
         let Heads { size, .. } = sizes.heads;
         let rows = queries.len();
         let Room { loaded, key_columns, value_columns, key_rows, query_rows, gradient_rows, beside, .. } =
@@ -348,7 +347,8 @@ impl<E: StoredFloat> Task<'_, E> {
         Panels::new(query_rows, sizes.queries).multiply(keys.len(), put, in_rows(to), beside, true);
         let put = sizes.keys.put_rows_of(|row| &slopes[row * KEYS..][..keys.len()]);
         let to = &mut room.queries[(head * self.positions + queries.start) * size..][..rows * size];
-        Panels::new(key_rows, sizes.keys).multiply(rows, put, in_rows(to), beside, true);
+        let key_panels = Panels::new(key_rows, key_sizes).first_rows(keys.len());
+        key_panels.multiply(rows, put, in_rows(to), beside, true);
     }
 
     /// Turns scores into the elements of the matrix, and their gradients into those of the scores: p · (g − mean). Dropped elements

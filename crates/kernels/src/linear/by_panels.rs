@@ -9,18 +9,20 @@ use super::{Matrix, Plus, WeightSums};
 use crate::{
     custom_op::{Workspace, split},
     feed_forward::Activation,
-    flex_tensor::zeros,
     interleave::interleave,
     panels::{DEPTH, OutputRows, Panelled, Panels, PutTile},
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, by_dtype, with_values},
     tile::Tile,
-    uninit::{self, UninitRows, UninitSlice},
+    uninit::{self, Appended, UninitRows, UninitSlice},
     workers,
 };
 
 /// Rows of a task, at most. So many use each panel while it is in the cache.
 const ROWS: usize = 96;
+
+/// Elements of a row that an activation makes at once, with room for two each.
+const OF_ROW: usize = 2 * DEPTH;
 
 /// A product with a matrix, whose columns are packed into panels.
 #[derive(Clone, Copy)]
@@ -167,8 +169,6 @@ struct PutActivated<'a, 'b> {
 impl SimdLoops for PutActivated<'_, '_> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        /// Elements of a row, of which an activation needs room for two each.
-        const OF_ROW: usize = 2 * DEPTH;
         let Self { of: Activated { activation, values, first, sizes }, rows, inner, tile } = self;
         let mut buffer = [0.0; OF_ROW * Tile::MOST_ROWS];
         let width = activation.inputs(sizes.inner);
@@ -213,29 +213,98 @@ pub(super) fn workspace_of_sums(sums: WeightSums) -> Workspace {
     }
 }
 
-/// The gradients of weight and bias.
+/// The gradients of weight and bias, of the input or of what an activation makes of it.
 pub(super) fn weight_sums(
     sums: WeightSums,
+    activation: Option<Activation>,
     [gradient, input]: [StoredFloats<'_>; 2],
     workspace: Workspace,
 ) -> [Vec<f32>; 2] {
     let WeightSums { rows, outputs, features } = sums;
-    let (mut weight, mut bias) = (zeros(outputs * features), zeros(outputs));
-    for first in (0..rows).step_by(sums.summed().max(1)) {
-        let count = sums.summed().min(rows - first);
-        let sizes = Panelled::for_many_rows(count, features);
-        let packed = with_values!(input, input => {
-            sizes.packed_rows(|row| &input[(first + row) * features..][..features])
-        });
-        let panels = &Panels::new(&packed, sizes);
-        let of_each = WeightSums::OUTPUTS;
-        let parts = weight.chunks_mut((of_each * features).max(1)).zip(bias.chunks_mut(of_each)).enumerate();
-        let from = Gradients { values: gradient, first, outputs };
-        workers::each(parts, workspace, |(part, (weight, bias)), workspace| {
-            vectorised(Outputs { from, first: part * of_each, panels, sums: [weight, bias], workspace });
-        });
+    let of_each = WeightSums::OUTPUTS;
+    let at_once = sums.summed().max(1);
+    let sum = RowsToSum { sums, activation, gradient, input, workspace };
+    let mut bias = vec![0.0; outputs];
+    // Each thread zeroes what it adds to next, so that it lies in its cache.
+    let (mut weight, ()) = uninit::made(outputs * features, |weight| {
+        let parts = weight.parts(of_each * features).zip(bias.chunks_mut(of_each));
+        sum.add(0..at_once.min(rows), parts, |(weight, bias)| [weight.zeroed(), bias]);
+    });
+    for first in (at_once..rows).step_by(at_once) {
+        let parts = weight.chunks_mut((of_each * features).max(1)).zip(bias.chunks_mut(of_each));
+        sum.add(first..(first + at_once).min(rows), parts, |(weight, bias)| [weight, bias]);
     }
     [weight, bias]
+}
+
+/// Gradients and inputs, whose products are summed over rows.
+#[derive(Clone, Copy)]
+struct RowsToSum<'a> {
+    sums: WeightSums,
+    /// What makes the second factors of the inputs.
+    activation: Option<Activation>,
+    gradient: StoredFloats<'a>,
+    input: StoredFloats<'a>,
+    workspace: Workspace,
+}
+
+impl RowsToSum<'_> {
+    /// Adds the products of some rows to the sums of weight and bias, which `open` gives of each part.
+    fn add<'b, P: Send>(
+        self,
+        rows: Range<usize>,
+        parts: impl Iterator<Item = P> + Send,
+        open: impl Fn(P) -> [&'b mut [f32]; 2] + Sync,
+    ) {
+        let WeightSums { outputs, features, .. } = self.sums;
+        let sizes = Panelled::for_many_rows(rows.len(), features);
+        let first = rows.start;
+        let packed = match self.activation {
+            Some(activation) => sizes.packed_blocks(|rows, panels| {
+                vectorised(PutActivatedRows { activation, values: self.input, first, rows, sizes, panels });
+            }),
+            None => with_values!(self.input, input => {
+                sizes.packed_rows(|row| &input[(first + row) * features..][..features])
+            }),
+        };
+        let panels = &Panels::new(&packed, sizes);
+        let from = Gradients { values: self.gradient, first, outputs };
+        workers::each(parts.enumerate(), self.workspace, |(part, sums), workspace| {
+            let first = part * WeightSums::OUTPUTS;
+            vectorised(Outputs { from, first, panels, sums: open(sums), workspace });
+        });
+    }
+}
+
+/// Puts rows that an activation makes into panels.
+struct PutActivatedRows<'a, 'b> {
+    activation: Activation,
+    /// Its whole input.
+    values: StoredFloats<'a>,
+    /// The row of the input that is the first one of the panels.
+    first: usize,
+    rows: Range<usize>,
+    sizes: Panelled,
+    panels: &'a mut [Appended<'b>],
+}
+
+impl SimdLoops for PutActivatedRows<'_, '_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { activation, values, first, rows, sizes: Panelled { columns, tile, .. }, panels } = self;
+        let width = activation.inputs(columns);
+        let mut buffer = [0.0; OF_ROW];
+        for row in rows {
+            for begin in (0..columns).step_by(DEPTH) {
+                let some = begin..(begin + DEPTH).min(columns);
+                activation.load::<FUSED>(values, (first + row) * width, columns, some.clone(), &mut buffer);
+                let pieces = buffer[..some.len()].chunks(tile.columns);
+                for (panel, piece) in panels[begin / tile.columns..].iter_mut().zip(pieces) {
+                    panel.row(piece, tile.columns);
+                }
+            }
+        }
+    }
 }
 
 /// The gradients of some rows.

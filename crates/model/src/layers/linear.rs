@@ -5,7 +5,9 @@ use burn::{
 use oomph_kernels::{
     AnyTensor, Kernels, differentiable,
     feed_forward::Activation,
-    linear::{linear, linear_behind, linear_input_backward, linear_weight_backward},
+    linear::{
+        linear, linear_behind, linear_input_backward, linear_weight_backward, linear_weight_backward_behind,
+    },
     ranked,
     row_norm::RowNorm as Kernel,
 };
@@ -285,6 +287,23 @@ impl Made {
         }
     }
 
+    /// The gradients of the product's weight and bias, of a plain input.
+    fn weight_backward(
+        &self,
+        gradient: Tensor<2>,
+        input: Tensor<2>,
+        policy: Policy,
+    ) -> (Tensor<2>, Tensor<1>) {
+        match self {
+            Self::Activation(activation) => {
+                linear_weight_backward_behind(*activation, gradient, policy.narrow(input), policy.kernels)
+            }
+            Self::Nothing | Self::Norm(..) => {
+                linear_weight_backward(gradient, self.input(input, policy), policy.kernels)
+            }
+        }
+    }
+
     /// The input of the product, from a plain input.
     fn input(&self, input: Tensor<2>, policy: Policy) -> Tensor<2> {
         policy.narrow(match self {
@@ -313,9 +332,7 @@ impl Kept {
         let [of_input, of_weight, of_bias, of_scale, of_shift] = wanted;
         let Self { made, input, weight: matrix, passed, policy } = self;
         let read = input.as_ref().filter(|_| of_weight || of_bias);
-        let sums = read.map(|input| {
-            linear_weight_backward(gradient.clone(), made.input(input.clone(), policy), policy.kernels)
-        });
+        let sums = read.map(|input| made.weight_backward(gradient.clone(), input.clone(), policy));
         let (weight, bias) = sums.unzip();
         let weight = weight.filter(|_| of_weight).map(AnyTensor::from);
         let bias = bias.filter(|_| of_bias).map(AnyTensor::from);

@@ -112,7 +112,8 @@ fn of_own_kernel(operation: &OperationIr, op: &CustomOpIr) -> Work {
             products(operation, sizes, traffic_of_run(op))
         }
         (name, [_, weight, ..], [output]) if name.starts_with("linear_behind_") => {
-            behind_activation(operation, weight, output)
+            let [rows, inner] = [dim(output, 0), last(weight)];
+            behind_activation(operation, "linear", [rows, last(output), inner], rows * inner)
         }
         ("linear" | "linear_input_backward", [left, ..], [output]) => {
             let sizes = [dim(output, 0), last(output), last(left)];
@@ -121,6 +122,10 @@ fn of_own_kernel(operation: &OperationIr, op: &CustomOpIr) -> Work {
         ("linear_weight_backward", [gradient, ..], [weight, ..]) => {
             let sizes = [dim(weight, 0), last(weight), dim(gradient, 0)];
             products(operation, sizes, bytes_of(operation))
+        }
+        (name, [gradient, ..], [weight, ..]) if name.starts_with("linear_weight_backward_behind_") => {
+            let sizes = [dim(weight, 0), last(weight), dim(gradient, 0)];
+            behind_activation(operation, "linear_weight_backward", sizes, dim(gradient, 0) * last(weight))
         }
         ("attention" | "attention_causal", _, [output, log_sums]) => {
             attention(operation, [output, log_sums], 4)
@@ -150,12 +155,11 @@ fn of_own_kernel(operation: &OperationIr, op: &CustomOpIr) -> Work {
     }
 }
 
-/// A linear layer, with what an activation makes of its input.
-fn behind_activation(operation: &OperationIr, weight: &TensorIr, output: &TensorIr) -> Work {
-    let [rows, columns, inner] = [dim(output, 0), last(output), last(weight)];
-    let product = products(operation, [rows, columns, inner], bytes_of(operation));
-    let arithmetic = product.arithmetic + OF_ACTIVATION * (rows * inner) as f64;
-    Work { kind: kind("linear", operation), arithmetic, ..product }
+/// A product of a linear layer, of so many numbers that an activation makes.
+fn behind_activation(operation: &OperationIr, name: &str, sizes: [usize; 3], activated: usize) -> Work {
+    let product = products(operation, sizes, bytes_of(operation));
+    let arithmetic = product.arithmetic + OF_ACTIVATION * activated as f64;
+    Work { kind: kind(name, operation), arithmetic, ..product }
 }
 
 /// A matrix product whose result is `output`.
