@@ -124,27 +124,30 @@ impl State {
         Self { tensors: model.chain(carried).chain(averages).collect(), eval_loss }
     }
 
-    /// Whether it is another's to `tolerance`, by the norm of the difference over the norm, parameter by parameter.
+    /// Checks that it is another's to `tolerance`, by the norm of the difference over the norm, parameter by parameter.
     pub(crate) fn check(&self, other: &Self, tolerance: f64, what: &str) {
-        assert!(self.tensors.keys().eq(other.tensors.keys()), "{what}: other tensors");
+        self.compare(other, tolerance).unwrap_or_else(|difference| panic!("{what}: {difference}"));
+    }
+
+    /// As [`check`](Self::check). The error says what differs.
+    pub(crate) fn compare(&self, other: &Self, tolerance: f64) -> Result<(), String> {
+        assert!(self.tensors.keys().eq(other.tensors.keys()), "other tensors");
         for (name, values) in &self.tensors {
             let others = &other.tensors[name];
-            assert_eq!(values.len(), others.len(), "{what}: {name}");
+            assert_eq!(values.len(), others.len(), "{name}");
             let norm =
                 |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
             let pairs = values.iter().zip(others);
             let difference = norm(&mut pairs.map(|(one, other)| f64::from(one - other)));
             let whole = norm(&mut others.iter().map(|value| f64::from(*value)));
-            assert!(
-                difference <= tolerance * whole.max(1e-3),
-                "{what}: {name} differs by {}",
-                difference / whole
-            );
+            if difference.is_nan() || difference > tolerance * whole.max(1e-3) {
+                return Err(format!("{name} differs by {}", difference / whole));
+            }
         }
         let (one, other) = (self.eval_loss, other.eval_loss);
-        assert!(
-            (one - other).abs() <= 10.0 * tolerance * other.abs(),
-            "{what}: a loss of {one}, not {other}"
-        );
+        match (one - other).abs() <= 10.0 * tolerance * other.abs() {
+            true => Ok(()),
+            false => Err(format!("a loss of {one}, not {other}")),
+        }
     }
 }

@@ -26,7 +26,7 @@ impl Line {
     }
 }
 
-/// The lines that `count` vectors of `inner` elements take in strips.
-pub const fn lines(count: usize, inner: usize) -> usize {
-    count.div_ceil(SIDE) * inner.div_ceil(SIDE) * SIDE
+/// The lines that `count` vectors of `inner` elements take in strips, of elements of so many [parts](crate::Element::PARTS).
+pub const fn lines(count: usize, inner: usize, parts: usize) -> usize {
+    count.div_ceil(SIDE) * inner.div_ceil(SIDE) * SIDE * parts
 }

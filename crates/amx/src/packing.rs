@@ -1,89 +1,207 @@
 //! Packs vectors into strips. Pairs of elements, which the unit multiplies together, are moved as numbers of 32 bits.
 
 use std::arch::x86_64::{
-    __m256i, __m512i, _mm256_loadu_si256, _mm512_cvtepu16_epi32, _mm512_loadu_si512, _mm512_or_si512,
-    _mm512_shuffle_i32x4, _mm512_slli_epi32, _mm512_store_si512, _mm512_unpackhi_epi32,
+    __m512i, _mm256_loadu_si256, _mm512_add_epi32, _mm512_and_si512, _mm512_castps_si512,
+    _mm512_castsi512_ps, _mm512_cvtepu16_epi32, _mm512_fpclass_ps_mask, _mm512_load_si512, _mm512_loadu_ps,
+    _mm512_loadu_si512, _mm512_mask_and_epi32, _mm512_maskz_sub_ps, _mm512_or_si512,
+    _mm512_permutex2var_epi16, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_shuffle_i32x4,
+    _mm512_slli_epi32, _mm512_srli_epi32, _mm512_store_si512, _mm512_sub_ps, _mm512_unpackhi_epi32,
     _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
 };
 
+use half::{bf16, slice::HalfFloatSliceExt};
+
 use crate::{
-    Line, Vectors,
+    Element, Line, Vectors,
     line::{OF_TILE, SIDE},
 };
+
+/// Parts of an element, at most.
+const MOST_PARTS: usize = 3;
 
 /// Sixteen vectors of 32 elements, as many pairs: a register for each vector, or for each pair.
 type Square = [__m512i; OF_TILE];
 
+/// Loads elements, and takes them apart. Parts that they do not have are left at zero.
+pub trait Load: Sized {
+    /// 32 elements of a vector, two by two.
+    ///
+    /// # Safety
+    /// The processor has AVX-512's F, BW and DQ.
+    unsafe fn along(elements: &[Self]) -> [__m512i; MOST_PARTS];
+
+    /// Two elements, one behind the other, of 16 vectors each.
+    ///
+    /// # Safety
+    /// As for [`along`](Self::along).
+    unsafe fn across(elements: [&[Self]; 2]) -> [__m512i; MOST_PARTS];
+}
+
+impl Load for bf16 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+    unsafe fn along(elements: &[Self]) -> [__m512i; MOST_PARTS] {
+        assert!(elements.len() >= SIDE);
+        let zero = _mm512_setzero_si512();
+        // SAFETY: there are as many elements.
+        [unsafe { _mm512_loadu_si512(elements.as_ptr().cast()) }, zero, zero]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+    unsafe fn across([even, odd]: [&[Self]; 2]) -> [__m512i; MOST_PARTS] {
+        let zero = _mm512_setzero_si512();
+        let [even, odd] = [half_register(even), half_register(odd)];
+        [_mm512_or_si512(even, _mm512_slli_epi32::<16>(odd)), zero, zero]
+    }
+}
+
+/// Sixteen elements, each in the lower half of 32 bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn half_register(elements: &[bf16]) -> __m512i {
+    let elements: &[u16] = elements.reinterpret_cast();
+    assert!(elements.len() >= OF_TILE);
+    // SAFETY: there are as many elements.
+    _mm512_cvtepu16_epi32(unsafe { _mm256_loadu_si256(elements.as_ptr().cast()) })
+}
+
+impl Load for f32 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+    unsafe fn along(elements: &[Self]) -> [__m512i; MOST_PARTS] {
+        /// The upper halves of both registers' numbers.
+        const UPPER: [u16; SIDE] = {
+            let mut upper = [0; SIDE];
+            let mut at = 0;
+            while at < SIDE {
+                upper[at] = 2 * at as u16 + 1;
+                at += 1;
+            }
+            upper
+        };
+        // SAFETY: a constant as long as a register.
+        let upper = unsafe { _mm512_loadu_si512(UPPER.as_ptr().cast()) };
+        let (first, second) = elements.split_at(OF_TILE);
+        let [first, second] = [parts(first), parts(second)];
+        let mut both = first;
+        for part in 0..MOST_PARTS {
+            both[part] = _mm512_permutex2var_epi16(first[part], upper, second[part]);
+        }
+        both
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+    unsafe fn across([even, odd]: [&[Self]; 2]) -> [__m512i; MOST_PARTS] {
+        let (even, mut both) = (parts(even), parts(odd));
+        for part in 0..MOST_PARTS {
+            both[part] = _mm512_or_si512(_mm512_srli_epi32::<16>(even[part]), both[part]);
+        }
+        both
+    }
+}
+
+/// The three parts of 16 numbers, each in the upper half of 32 bits. What is not finite has one.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn parts(numbers: &[f32]) -> [__m512i; MOST_PARTS] {
+    /// Infinities, and what is not a number.
+    const NOT_FINITE: i32 = 0x99;
+    assert!(numbers.len() >= OF_TILE);
+    // SAFETY: there are as many numbers.
+    let numbers = unsafe { _mm512_loadu_ps(numbers.as_ptr()) };
+    let bits = _mm512_castps_si512(numbers);
+    let is_not_finite = _mm512_fpclass_ps_mask::<NOT_FINITE>(numbers);
+    let first = _mm512_mask_and_epi32(rounded(bits), is_not_finite, bits, upper_halves());
+    let rest = _mm512_maskz_sub_ps(!is_not_finite, numbers, _mm512_castsi512_ps(first));
+    let second = rounded(_mm512_castps_si512(rest));
+    let third = rounded(_mm512_castps_si512(_mm512_sub_ps(rest, _mm512_castsi512_ps(second))));
+    [first, second, third]
+}
+
+/// The nearest numbers whose lower halves are zero.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn rounded(bits: __m512i) -> __m512i {
+    _mm512_and_si512(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), upper_halves())
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn upper_halves() -> __m512i {
+    _mm512_set1_epi32(0xffff_0000_u32.cast_signed())
+}
+
 /// Packs `vectors` into `to`. A line of a left tile holds 32 elements of a vector; one of a right tile, if `by_pair`, a pair of elements of
-/// 16 vectors.
+/// 16 vectors. Of the parts of elements, all first ones of 32 vectors stand before the second ones.
 ///
 /// # Safety
-/// The processor has AVX-512's F and BW.
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(crate) unsafe fn pack(vectors: Vectors<'_>, by_pair: bool, to: &mut [Line]) {
+/// The processor has AVX-512's F, BW and DQ.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+pub(crate) unsafe fn pack<E: Element>(vectors: Vectors<'_, E>, by_pair: bool, to: &mut [Line]) {
     let steps = vectors.inner.div_ceil(SIDE);
-    for (index, lines) in to.chunks_exact_mut(SIDE).enumerate() {
+    for (index, lines) in to.chunks_exact_mut(SIDE * E::PARTS).enumerate() {
         let (strip, step) = (index / steps, index % steps);
-        for (half, lines) in lines.chunks_exact_mut(OF_TILE).enumerate() {
-            let square = square(vectors, strip * SIDE + half * OF_TILE, step * SIDE);
-            // Read across memory, a square is by pairs; along it, by vectors.
-            let square = if vectors.are_across == by_pair { square } else { turned(square) };
-            for (line, register) in lines.iter_mut().zip(square) {
-                // SAFETY: a line is as large as a register, and aligned.
-                unsafe { _mm512_store_si512((&raw mut *line).cast(), register) };
+        for half in 0..SIDE / OF_TILE {
+            let place = [strip * SIDE + half * OF_TILE, step * SIDE];
+            // SAFETY: the caller promises the instructions.
+            let is_by_pair = unsafe { put(vectors, place, &mut lines[half * OF_TILE..]) };
+            if is_by_pair != by_pair {
+                lines[half * OF_TILE..].chunks_mut(SIDE).for_each(|lines| turn(&mut lines[..OF_TILE]));
             }
         }
     }
 }
 
-/// The square from vector `first` and inner index `index` on.
-#[target_feature(enable = "avx512f,avx512bw")]
-fn square(vectors: Vectors<'_>, first: usize, index: usize) -> Square {
+/// Puts the tile of each part from a vector and an inner index on to the begin of every 32 `lines`: a line for each pair of elements, or for
+/// each vector. Says which.
+///
+/// # Safety
+/// As for [`pack`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+unsafe fn put<E: Element>(vectors: Vectors<'_, E>, [first, index]: [usize; 2], lines: &mut [Line]) -> bool {
     let Vectors { elements, count, inner, stride, are_across } = vectors;
-    if first + OF_TILE > count || index + SIDE > inner {
-        let square = partial(vectors, first, index);
-        return if are_across { turned(square) } else { square };
-    }
-    let zero = _mm512_slli_epi32::<0>(_mm512_cvtepu16_epi32(load_half(&[0; OF_TILE])));
-    let mut square = [zero; OF_TILE];
-    for (at, register) in square.iter_mut().enumerate() {
-        *register = if are_across {
-            let [low, high] =
-                [0, 1].map(|odd| &elements[(index + 2 * at + odd) * stride + first..][..OF_TILE]);
-            let high = _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(load_half(high)));
-            _mm512_or_si512(_mm512_cvtepu16_epi32(load_half(low)), high)
-        } else {
-            load(&elements[(first + at) * stride + index..][..SIDE])
+    let is_whole = first + OF_TILE <= count && index + SIDE <= inner;
+    for at in 0..OF_TILE {
+        // SAFETY: the caller promises the instructions.
+        let parts = unsafe {
+            if !is_whole {
+                // At the end of the vectors zeros stand behind.
+                E::along(&vectors.some(first + at, index))
+            } else if are_across {
+                let [even, odd] = [index + 2 * at, index + 2 * at + 1];
+                E::across([&elements[even * stride + first..], &elements[odd * stride + first..]])
+            } else {
+                E::along(&elements[(first + at) * stride + index..])
+            }
         };
+        for part in 0..E::PARTS {
+            // SAFETY: a line is as large as a register, and aligned.
+            unsafe { _mm512_store_si512((&raw mut lines[part * SIDE + at]).cast(), parts[part]) };
+        }
     }
-    square
+    is_whole && are_across
 }
 
-/// A square at the end of the vectors, with zeros behind: a register for each vector.
-#[cold]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn partial(vectors: Vectors<'_>, first: usize, index: usize) -> Square {
-    std::array::from_fn(|at| {
-        let bits: [u16; SIDE] = std::array::from_fn(|of| vectors.bits(first + at, index + of));
-        load(&bits)
-    })
-}
-
+/// Exchanges lines, and the numbers of 32 bits in them.
+#[inline]
 #[target_feature(enable = "avx512f")]
-fn load(elements: &[u16]) -> __m512i {
-    assert!(elements.len() >= SIDE);
-    // SAFETY: there are as many elements.
-    unsafe { _mm512_loadu_si512(elements.as_ptr().cast()) }
-}
-
-#[target_feature(enable = "avx512f")]
-fn load_half(elements: &[u16]) -> __m256i {
-    assert!(elements.len() >= OF_TILE);
-    // SAFETY: there are as many elements.
-    unsafe { _mm256_loadu_si256(elements.as_ptr().cast()) }
+fn turn(lines: &mut [Line]) {
+    let mut square = [_mm512_setzero_si512(); OF_TILE];
+    for (register, line) in square.iter_mut().zip(&*lines) {
+        // SAFETY: a line is as large as a register, and aligned.
+        *register = unsafe { _mm512_load_si512((&raw const *line).cast()) };
+    }
+    for (line, register) in lines.iter_mut().zip(turned(square)) {
+        // SAFETY: as above.
+        unsafe { _mm512_store_si512((&raw mut *line).cast(), register) };
+    }
 }
 
 /// Exchanges the registers and the numbers in them.
+#[inline]
 #[target_feature(enable = "avx512f")]
 fn turned(rows: Square) -> Square {
     let mut pairs = rows;

@@ -5,7 +5,7 @@ use std::{
     ptr,
 };
 
-use crate::{Line, line::OF_TILE, line::SIDE};
+use crate::{Element, Line, line::SIDE};
 
 /// `arch_prctl`, its request for the right to use a feature of the processor with large registers, and the number of AMX's tiles (Linux,
 /// `Documentation/arch/x86/xstate.rst`).
@@ -18,7 +18,9 @@ const HAS_UNIT: u32 = 1 << 22 | 1 << 24;
 
 /// Whether the processor has tiles for bf16, and the system permits this process to use them.
 pub(crate) fn is_permitted() -> bool {
-    let has_vectors = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+    let has_vectors = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq");
     if !has_vectors || __cpuid_count(7, 0).edx & HAS_UNIT != HAS_UNIT {
         return false;
     }
@@ -58,28 +60,41 @@ impl Configuration {
     };
 }
 
+/// Lines of a strip that stay in the first-level cache while all others are multiplied by them.
+const NEAR: usize = 384;
+
+/// Lines of a strip that are multiplied at once: so many of each strip stay in the second-level cache.
+const AT_ONCE: usize = 4 * NEAR;
+
 /// Multiplies all strips of `left` by all of `right`.
 ///
 /// # Safety
-/// [`is_permitted`] is true. Both have whole strips of `of_strip` lines, and `sums` has the rows of all left strips, `stride` elements
-/// apart, of the columns of all right ones.
-pub(crate) unsafe fn multiply(
+/// [`is_permitted`] is true. Both have whole strips of `of_strip` lines, and `sums` has 32 columns of all rows for each right strip.
+pub(crate) unsafe fn multiply<E: Element>(
     [left, right]: [&[Line]; 2],
     of_strip: usize,
     sums: &mut [f32],
-    stride: usize,
     add: bool,
 ) {
+    let of_columns = left.len() / of_strip * SIDE * SIDE;
     let configuration = ptr::from_ref(const { &Configuration::WHOLE_TILES });
     // SAFETY: the tiles are this thread's, and nothing else in this program uses them.
     unsafe { asm!("ldtilecfg [{}]", in(reg) configuration, options(nostack, readonly)) };
-    // A strip of columns stays in the cache while it is multiplied by all rows.
-    for (column, right) in right.chunks_exact(of_strip).enumerate() {
-        for (row, left) in left.chunks_exact(of_strip).enumerate() {
-            // SAFETY: the block of these strips is within the sums, by the condition of this function.
-            unsafe {
-                let to = sums.as_mut_ptr().add(row * SIDE * stride + column * SIDE);
-                block(left, right, to, stride, add);
+    let pieces = |of: std::ops::Range<usize>, length| {
+        of.clone().step_by(length).map(move |begin| begin..(begin + length).min(of.end))
+    };
+    for at_once in pieces(0..of_strip, AT_ONCE) {
+        for (column, right) in right.chunks_exact(of_strip).enumerate() {
+            for near in pieces(at_once.clone(), NEAR) {
+                let add = add || near.start > 0;
+                for (row, left) in left.chunks_exact(of_strip).enumerate() {
+                    let strips = [&left[near.clone()], &right[near.clone()]];
+                    // SAFETY: the block of these strips is within the sums, by the condition of this function.
+                    unsafe {
+                        let to = sums.as_mut_ptr().add(column * of_columns + row * SIDE * SIDE);
+                        block::<E>(strips, to, add);
+                    }
+                }
             }
         }
     }
@@ -87,61 +102,109 @@ pub(crate) unsafe fn multiply(
     unsafe { asm!("tilerelease", options(nostack, nomem)) };
 }
 
+/// The instructions that add the products of two tiles by two tiles to the four sums, while these are in registers.
+macro_rules! products {
+    () => {
+        "tdpbf16ps tmm0, tmm4, tmm6
+         tdpbf16ps tmm1, tmm4, tmm7
+         tdpbf16ps tmm2, tmm5, tmm6
+         tdpbf16ps tmm3, tmm5, tmm7"
+    };
+}
+
+/// The instructions that load two tiles of a strip, that many bytes behind its next line.
+macro_rules! rows {
+    ($first:literal, $second:literal) => {
+        concat!(
+            "tileloadd tmm4, [{left} + {line} + ",
+            $first,
+            "]
+             tileloadd tmm5, [{left} + {line} + ",
+            $second,
+            "]"
+        )
+    };
+}
+
+/// As `rows`, of the right strip.
+macro_rules! columns {
+    ($first:literal, $second:literal) => {
+        concat!(
+            "tileloadd tmm6, [{right} + {line} + ",
+            $first,
+            "]
+             tileloadd tmm7, [{right} + {line} + ",
+            $second,
+            "]"
+        )
+    };
+}
+
 /// Multiplies a strip of rows by a strip of columns: four tiles of sums, which stay in registers.
 ///
 /// # Safety
-/// The tiles are configured; both strips have as many lines, and behind `to` there are 32 rows of 32 numbers, `stride` apart.
+/// The tiles are configured; both strips have as many lines, and behind `to` there are 32 rows of 32 numbers.
 #[inline(always)]
-unsafe fn block(left: &[Line], right: &[Line], to: *mut f32, stride: usize, add: bool) {
-    let row_bytes = stride * size_of::<f32>();
-    // SAFETY: the tiles of the sums are within the memory behind `to`.
-    let [below, right_of, last] =
-        unsafe { [to.add(OF_TILE * stride), to.add(OF_TILE), to.add(OF_TILE * stride + OF_TILE)] };
+unsafe fn block<E: Element>([left, right]: [&[Line]; 2], to: *mut f32, add: bool) {
+    macro_rules! multiply {
+        ($($step:expr),*) => {
+            asm!(
+                "test {add}, {add}",
+                "jz 2f",
+                "tileloadd tmm0, [{to} + {stride}]",
+                "tileloadd tmm1, [{to} + {stride} + 64]",
+                "tileloadd tmm2, [{to} + {stride} + 2048]",
+                "tileloadd tmm3, [{to} + {stride} + 2112]",
+                "jmp 3f",
+                "2:",
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "3:",
+                $($step,)*
+                "add {left}, {bytes}",
+                "add {right}, {bytes}",
+                "dec {steps}",
+                "jnz 3b",
+                "tilestored [{to} + {stride}], tmm0",
+                "tilestored [{to} + {stride} + 64], tmm1",
+                "tilestored [{to} + {stride} + 2048], tmm2",
+                "tilestored [{to} + {stride} + 2112], tmm3",
+                add = in(reg) usize::from(add),
+                left = inout(reg) left.as_ptr() => _,
+                right = inout(reg) right.as_ptr() => _,
+                steps = inout(reg) left.len() / (SIDE * E::PARTS) => _,
+                bytes = in(reg) SIDE * size_of::<Line>() * E::PARTS,
+                line = in(reg) size_of::<Line>(),
+                to = in(reg) to,
+                stride = in(reg) SIDE * size_of::<f32>(),
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            )
+        };
+    }
     // SAFETY: registers and memory are those of this block, by the condition of this function.
     unsafe {
-        asm!(
-            "test {add}, {add}",
-            "jz 2f",
-            "tileloadd tmm0, [{to} + {stride}]",
-            "tileloadd tmm1, [{right_of} + {stride}]",
-            "tileloadd tmm2, [{below} + {stride}]",
-            "tileloadd tmm3, [{last} + {stride}]",
-            "jmp 3f",
-            "2:",
-            "tilezero tmm0",
-            "tilezero tmm1",
-            "tilezero tmm2",
-            "tilezero tmm3",
-            "3:",
-            "tileloadd tmm4, [{left} + {line}]",
-            "tileloadd tmm6, [{right} + {line}]",
-            "tileloadd tmm7, [{right} + {line} + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm5, [{left} + {line} + 1024]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "add {left}, 2048",
-            "add {right}, 2048",
-            "dec {steps}",
-            "jnz 3b",
-            "tilestored [{to} + {stride}], tmm0",
-            "tilestored [{right_of} + {stride}], tmm1",
-            "tilestored [{below} + {stride}], tmm2",
-            "tilestored [{last} + {stride}], tmm3",
-            add = in(reg) usize::from(add),
-            left = inout(reg) left.as_ptr() => _,
-            right = inout(reg) right.as_ptr() => _,
-            steps = inout(reg) left.len() / SIDE => _,
-            line = in(reg) size_of::<Line>(),
-            to = in(reg) to,
-            right_of = in(reg) right_of,
-            below = in(reg) below,
-            last = in(reg) last,
-            stride = in(reg) row_bytes,
-            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-            options(nostack),
-        );
+        match E::PARTS {
+            1 => multiply!(rows!(0, 1024), columns!(0, 1024), products!()),
+            // The six largest products of three parts, each of 2048 bytes, from the smallest to the largest.
+            _ => multiply!(
+                rows!(4096, 5120),
+                columns!(0, 1024),
+                products!(),
+                rows!(2048, 3072),
+                products!(),
+                columns!(2048, 3072),
+                products!(),
+                rows!(0, 1024),
+                products!(),
+                columns!(4096, 5120),
+                products!(),
+                columns!(0, 1024),
+                products!()
+            ),
+        }
     }
 }

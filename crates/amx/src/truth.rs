@@ -2,16 +2,38 @@
 
 use half::bf16;
 
-use crate::{Vectors, line::SIDE};
+use crate::{Element, Vectors, line::SIDE};
+
+/// The parts of an element, as [`Element`] says.
+pub(crate) fn parts<E: Element + Into<f64>>(element: E) -> Vec<bf16> {
+    let mut rest = element.into() as f32;
+    let next = || {
+        let part = bf16::from_bits(((rest.to_bits() + 0x8000) >> 16) as u16);
+        rest -= part.to_f32();
+        part
+    };
+    std::iter::repeat_with(next).take(E::PARTS).collect()
+}
 
 /// The sum over the inner indices of row `row` of `left` times column `column` of `right`, in the order and with the roundings of the
 /// unit: in each step the even and the odd elements of 32 are summed alone, and their sum is added.
-pub(crate) fn product(left: Vectors<'_>, right: Vectors<'_>, [row, column]: [usize; 2], before: f32) -> f32 {
-    let value = |vectors: &Vectors<'_>, vector, index| bf16::from_bits(vectors.bits(vector, index)).to_f32();
-    (0..left.inner.next_multiple_of(SIDE)).step_by(SIDE).fold(before, |sum, first| {
+pub(crate) fn product<E: Element + Into<f64>>(
+    left: Vectors<'_, E>,
+    right: Vectors<'_, E>,
+    [row, column]: [usize; 2],
+    before: f32,
+) -> f32 {
+    // Products of the parts of both factors, from the smallest to the largest.
+    let pairs: &[_] =
+        if E::PARTS == 1 { &[[0, 0]] } else { &[[2, 0], [1, 0], [1, 1], [0, 1], [0, 2], [0, 0]] };
+    let value = |vectors: &Vectors<'_, E>, vector, index, part: usize| {
+        parts(vectors.element(vector, index))[part].to_f32()
+    };
+    let steps = (0..left.inner.next_multiple_of(SIDE)).step_by(SIDE);
+    steps.flat_map(|first| pairs.iter().map(move |pair| (first, pair))).fold(before, |sum, (first, pair)| {
         let of = |odd: usize| {
             (first + odd..first + SIDE).step_by(2).fold(0.0f32, |sum, index| {
-                value(&left, row, index).mul_add(value(&right, column, index), sum)
+                value(&left, row, index, pair[0]).mul_add(value(&right, column, index, pair[1]), sum)
             })
         };
         sum + (of(0) + of(1))
@@ -23,17 +45,17 @@ mod tests {
     use super::*;
     use crate::{Line, MatrixUnit, lines};
 
-    /// Numbers between −1 and 1, which need all bits of bf16.
-    fn numbers(seed: u32, count: usize) -> Vec<bf16> {
+    /// Numbers between −1 and 1, which need all bits.
+    fn numbers<E>(seed: u32, count: usize, of: fn(f32) -> E) -> Vec<E> {
         let mut state = seed;
         let mut next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            bf16::from_f32((state >> 8) as f32 / (1 << 23) as f32 - 1.0)
+            of((state >> 8) as f32 / (1 << 23) as f32 - 1.0)
         };
         (0..count).map(|_| next()).collect()
     }
 
-    const SIZES: [[usize; 3]; 8] = [
+    const SIZES: [[usize; 3]; 9] = [
         [1, 1, 1],
         [3, 5, 7],
         [16, 16, 32],
@@ -41,25 +63,67 @@ mod tests {
         [33, 31, 65],
         [70, 100, 20],
         [64, 96, 257],
+        [40, 33, 600],
         [5, 40, 0],
     ];
 
-    #[test]
-    fn sums_differ_from_those_of_64_bits_by_their_roundings() {
+    fn sums_differ_by_roundings<E: Element + Into<f64>>(of: fn(f32) -> E) {
         for [rows, columns, inner] in SIZES {
-            let (left, right) = (numbers(1, rows * inner), numbers(2, columns * inner));
+            let (left, right) = (numbers(1, rows * inner, of), numbers(2, columns * inner, of));
             let [left, right] = [Vectors::along(&left, inner, rows), Vectors::along(&right, inner, columns)];
             let exact = |row, column| {
-                (0..inner).map(move |index| {
-                    let [a, b] = [left.bits(row, index), right.bits(column, index)];
-                    f64::from(bf16::from_bits(a)) * f64::from(bf16::from_bits(b))
-                })
+                (0..inner)
+                    .map(move |index| left.element(row, index).into() * right.element(column, index).into())
             };
             for (row, column) in [(0, 0), (rows - 1, columns - 1)] {
                 let found = f64::from(product(left, right, [row, column], 0.0));
                 let (sum, size): (f64, f64) =
                     (exact(row, column).sum(), exact(row, column).map(f64::abs).sum());
-                assert!((found - sum).abs() <= 1e-7 * inner as f64 * size, "{found} for {sum}");
+                assert!((found - sum).abs() <= 3e-7 * size, "{found} for {sum}, of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn sums_differ_from_those_of_64_bits_by_their_roundings() {
+        sums_differ_by_roundings(bf16::from_f32);
+        sums_differ_by_roundings(|number| number);
+    }
+
+    #[test]
+    fn a_number_of_32_bits_is_the_sum_of_its_parts() {
+        for number in numbers(5, 10_000, |number| number * 1e3).into_iter().chain([0.0, 1e-20, 3e38]) {
+            let sum: f64 = parts(number).into_iter().map(f64::from).sum();
+            let error = (sum - f64::from(number)).abs();
+            assert!(error <= f64::from(number).abs() * 2f64.powi(-25), "{number}: {sum}");
+        }
+    }
+
+    fn products_have_the_bits_of_the_manual<E: Element + Into<f64>>(unit: MatrixUnit, of: fn(f32) -> E) {
+        for [rows, columns, inner] in SIZES {
+            let (left, right) = (numbers(3, rows * inner, of), numbers(4, columns * inner, of));
+            for (left_is_across, right_is_across, add) in
+                [(false, false, false), (true, false, true), (false, true, true), (true, true, false)]
+            {
+                let ordered = |elements, count, is_across| match is_across {
+                    true => Vectors::across(elements, count, count, inner),
+                    false => Vectors::along(elements, inner, count),
+                };
+                let (left, right) =
+                    (ordered(&left, rows, left_is_across), ordered(&right, columns, right_is_across));
+                let mut strips = [rows, columns].map(|count| vec![Line::ZERO; lines(count, inner, E::PARTS)]);
+                unit.pack_left(left, &mut strips[0]);
+                unit.pack_right(right, &mut strips[1]);
+                let padded = rows.next_multiple_of(SIDE);
+                let mut sums = vec![0.25; padded * columns.next_multiple_of(SIDE)];
+                unit.multiply::<E>([&strips[0], &strips[1]], inner, &mut sums, add);
+                for row in 0..rows {
+                    for column in 0..columns {
+                        let expected = product(left, right, [row, column], if add { 0.25 } else { 0.0 });
+                        let found = sums[(column / SIDE * padded + row) * SIDE + column % SIDE];
+                        assert_eq!(found.to_bits(), expected.to_bits(), "{rows} × {columns} × {inner}");
+                    }
+                }
             }
         }
     }
@@ -70,33 +134,27 @@ mod tests {
             println!("skipped: this processor has no matrix unit");
             return;
         };
-        for [rows, columns, inner] in SIZES {
-            let (left, right) = (numbers(3, rows * inner), numbers(4, columns * inner));
-            for (left_is_across, right_is_across, add) in
-                [(false, false, false), (true, false, true), (false, true, true), (true, true, false)]
-            {
-                let of = |elements, count, is_across| match is_across {
-                    true => Vectors::across(elements, count, count, inner),
-                    false => Vectors::along(elements, inner, count),
-                };
-                let (left, right) = (of(&left, rows, left_is_across), of(&right, columns, right_is_across));
-                let mut strips = [rows, columns].map(|count| vec![Line::ZERO; lines(count, inner)]);
-                unit.pack_left(left, &mut strips[0]);
-                unit.pack_right(right, &mut strips[1]);
-                let stride = columns.next_multiple_of(SIDE) + 16;
-                let mut sums = vec![0.25; rows.next_multiple_of(SIDE) * stride];
-                unit.multiply([&strips[0], &strips[1]], inner, &mut sums, stride, add);
-                for row in 0..rows {
-                    for column in 0..columns {
-                        let expected = product(left, right, [row, column], if add { 0.25 } else { 0.0 });
-                        let found = sums[row * stride + column];
-                        assert_eq!(found.to_bits(), expected.to_bits(), "{rows} × {columns} × {inner}");
-                    }
-                    // Nothing is written behind the strips.
-                    if inner > 0 {
-                        assert_eq!(sums[row * stride + stride - 16..][..16], [0.25; 16]);
-                    }
-                }
+        products_have_the_bits_of_the_manual(unit, bf16::from_f32);
+        products_have_the_bits_of_the_manual(unit, |number| number);
+    }
+
+    #[test]
+    fn what_is_not_finite_makes_products_that_are_not_finite() {
+        let Some(unit) = MatrixUnit::of_this_processor() else {
+            println!("skipped: this processor has no matrix unit");
+            return;
+        };
+        for (number, expected) in
+            [(f32::INFINITY, f32::INFINITY), (f32::NEG_INFINITY, f32::NEG_INFINITY), (f32::NAN, f32::NAN)]
+        {
+            for (left, right) in [([number, 0.5], [2.0, 1.0]), ([2.0, 1.0], [number, 0.5])] {
+                let mut strips = [(); 2].map(|()| vec![Line::ZERO; lines(1, 2, 3)]);
+                unit.pack_left(Vectors::along(&left, 2, 1), &mut strips[0]);
+                unit.pack_right(Vectors::along(&right, 2, 1), &mut strips[1]);
+                let mut sums = vec![0.0; SIDE * SIDE];
+                unit.multiply::<f32>([&strips[0], &strips[1]], 2, &mut sums, false);
+                assert!(sums[0] == expected || sums[0].is_nan(), "{number} gives {}", sums[0]);
+                assert!(!sums[0].is_finite(), "{number} gives {}", sums[0]);
             }
         }
     }

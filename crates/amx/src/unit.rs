@@ -1,4 +1,4 @@
-use crate::{Line, Vectors, line::SIDE, lines};
+use crate::{Element, Line, Vectors, line::SIDE, lines};
 
 /// The matrix unit of this processor.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ impl MatrixUnit {
     ///
     /// # Panics
     /// Panics unless `to` has the [`lines`] of the vectors.
-    pub fn pack_left(self, rows: Vectors<'_>, to: &mut [Line]) {
+    pub fn pack_left<E: Element>(self, rows: Vectors<'_, E>, to: &mut [Line]) {
         self.pack(Operand::Left, rows, to);
     }
 
@@ -42,12 +42,16 @@ impl MatrixUnit {
     ///
     /// # Panics
     /// Panics unless `to` has the [`lines`] of the vectors.
-    pub fn pack_right(self, columns: Vectors<'_>, to: &mut [Line]) {
+    pub fn pack_right<E: Element>(self, columns: Vectors<'_, E>, to: &mut [Line]) {
         self.pack(Operand::Right, columns, to);
     }
 
-    fn pack(self, operand: Operand, vectors: Vectors<'_>, to: &mut [Line]) {
-        assert_eq!(to.len(), lines(vectors.count, vectors.inner), "the lines are those of the vectors");
+    fn pack<E: Element>(self, operand: Operand, vectors: Vectors<'_, E>, to: &mut [Line]) {
+        assert_eq!(
+            to.len(),
+            lines(vectors.count, vectors.inner, E::PARTS),
+            "the lines are those of the vectors"
+        );
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         // SAFETY: a processor with the unit has the instructions of AVX-512, as `is_permitted` checked.
         unsafe {
@@ -57,21 +61,20 @@ impl MatrixUnit {
         match self.never {}
     }
 
-    /// Multiplies strips of rows by strips of columns, of `inner` elements each. The products overwrite `sums`, or are added to them if
-    /// `add`. The rows of `sums` are `stride` elements apart, and hold all columns of all strips, also those behind the last one of the
-    /// matrix, which get zeros.
+    /// Multiplies strips of rows by strips of columns, of `inner` elements `E` each. The products overwrite `sums`, or are added to them if
+    /// `add`. For each strip of columns, `sums` has 32 columns of all rows, also of those behind the last ones of the matrices, which get
+    /// zeros.
     ///
     /// # Panics
-    /// Panics unless both operands are whole strips, and `sums` holds the products of all.
-    pub fn multiply(
+    /// Panics unless both operands are whole strips, and `sums` has as many numbers.
+    pub fn multiply<E: Element>(
         self,
         [left, right]: [&[Line]; 2],
         inner: usize,
         sums: &mut [f32],
-        stride: usize,
         add: bool,
     ) {
-        let of_strip = lines(1, inner);
+        let of_strip = lines(1, inner, E::PARTS);
         if of_strip == 0 {
             return if add {
             } else {
@@ -83,17 +86,11 @@ impl MatrixUnit {
             "strips are whole"
         );
         let [rows, columns] = [left, right].map(|lines| lines.len() / of_strip * SIDE);
-        if rows == 0 || columns == 0 {
-            return;
-        }
-        assert!(
-            columns <= stride && (rows - 1) * stride + columns <= sums.len(),
-            "the sums hold all products"
-        );
+        assert_eq!(rows * columns, sums.len(), "the sums are those of all products");
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        // SAFETY: the unit is there and permitted. The strips are whole and the sums large enough, as asserted above.
+        // SAFETY: the unit is there and permitted. The strips are whole and the sums as many, as asserted above.
         unsafe {
-            crate::registers::multiply([left, right], of_strip, sums, stride, add);
+            crate::registers::multiply::<E>([left, right], of_strip, sums, add);
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
         match self.never {}

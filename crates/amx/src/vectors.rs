@@ -1,9 +1,29 @@
-use half::{bf16, slice::HalfFloatSliceExt};
+use half::bf16;
+
+use crate::line::SIDE;
+
+/// A number that the unit multiplies, as a sum of numbers in bf16.
+///
+/// A number of 32 bits is the sum of three, the second of which has the rounding error of the first, and the third that of both. Of the
+/// nine products of two such sums, the unit adds up the six largest. The others are smaller than 2⁻²³ of the product: so a sum of products
+/// is as exact as by instructions of 32 bits. (Henry, Tang & Heinecke 2019, <https://arxiv.org/abs/1904.06376>.)
+pub trait Element: Copy + Default + Send + Sync + crate::packing::Load {
+    /// Numbers in bf16 that make one.
+    const PARTS: usize;
+}
+
+impl Element for bf16 {
+    const PARTS: usize = 1;
+}
+
+impl Element for f32 {
+    const PARTS: usize = 3;
+}
 
 /// The rows of a left matrix, or the columns of a right one. Their elements follow each other by the inner index.
 #[derive(Clone, Copy, Debug)]
-pub struct Vectors<'a> {
-    pub(crate) elements: &'a [u16],
+pub struct Vectors<'a, E> {
+    pub(crate) elements: &'a [E],
     pub(crate) count: usize,
     pub(crate) inner: usize,
     /// Elements between two vectors that lie along memory, or between two elements of vectors that lie across it.
@@ -11,30 +31,35 @@ pub struct Vectors<'a> {
     pub(crate) are_across: bool,
 }
 
-impl<'a> Vectors<'a> {
+impl<'a, E: Element> Vectors<'a, E> {
     /// `count` vectors of `inner` elements, one behind the other.
     ///
     /// # Panics
     /// Panics if there are fewer elements.
-    pub fn along(elements: &'a [bf16], inner: usize, count: usize) -> Self {
+    pub fn along(elements: &'a [E], inner: usize, count: usize) -> Self {
         assert!(inner * count <= elements.len(), "the vectors are within the elements");
-        Self { elements: elements.reinterpret_cast(), count, inner, stride: inner, are_across: false }
+        Self { elements, count, inner, stride: inner, are_across: false }
     }
 
     /// `count` vectors side by side, of `inner` elements each: the first elements of all, and `stride` elements further the second ones.
     ///
     /// # Panics
     /// Panics if there are fewer elements.
-    pub fn across(elements: &'a [bf16], stride: usize, count: usize, inner: usize) -> Self {
+    pub fn across(elements: &'a [E], stride: usize, count: usize, inner: usize) -> Self {
         let needed = if inner == 0 || count == 0 { 0 } else { (inner - 1) * stride + count };
         assert!(needed <= elements.len(), "the vectors are within the elements");
-        Self { elements: elements.reinterpret_cast(), count, inner, stride, are_across: true }
+        Self { elements, count, inner, stride, are_across: true }
     }
 
-    /// The bits of an element; zero behind the last vector and behind the last element.
-    pub(crate) fn bits(&self, vector: usize, index: usize) -> u16 {
+    /// 32 elements of a vector; zeros behind the last vector and behind the last element.
+    pub(crate) fn some(&self, vector: usize, index: usize) -> [E; SIDE] {
+        std::array::from_fn(|at| self.element(vector, index + at))
+    }
+
+    /// An element; zero behind the last vector and behind the last element.
+    pub(crate) fn element(&self, vector: usize, index: usize) -> E {
         match (vector < self.count && index < self.inner, self.are_across) {
-            (false, _) => 0,
+            (false, _) => E::default(),
             (true, false) => self.elements[vector * self.stride + index],
             (true, true) => self.elements[index * self.stride + vector],
         }

@@ -264,8 +264,42 @@ impl<E: StoredFloat> UninitRows<'_, E> {
             self.row = row + 1;
         }
         if self.row == rows {
-            (self.row, self.done.start) = (0, self.done.end);
+            self.finish_columns();
         }
+    }
+
+    /// Writes the next columns of all rows, as [`write`](Self::write) does. They lie in strips: of each row `side` of them, row by row.
+    ///
+    /// # Panics
+    /// Panics if a strip has fewer rows, if fewer columns are left, or if there is less to add.
+    #[inline(always)]
+    pub(crate) fn write_strips(
+        &mut self,
+        strips: &[f32],
+        [of_strip, side]: [usize; 2],
+        plus: Option<&[f32]>,
+        onto: Option<&[E]>,
+    ) {
+        let rows = self.slice.memory.len() / self.columns.max(1);
+        let strips = || strips.chunks_exact(of_strip.max(1));
+        self.done.end = self.columns.min(self.done.start + side * strips().len());
+        for row in 0..rows {
+            // Whole rows: memory takes them faster than pieces of many.
+            let begins = self.done.clone().step_by(side);
+            for (begin, strip) in begins.zip(strips()) {
+                let columns = begin..self.done.end.min(begin + side);
+                let place = row * self.columns + columns.start..row * self.columns + columns.end;
+                let piece = &strip[row * side..][..columns.len()];
+                let (plus, onto) = (plus.map(|plus| &plus[columns]), onto.map(|onto| &onto[place.clone()]));
+                write_rounded(piece, plus, onto, &mut self.slice.memory[place]);
+            }
+        }
+        self.finish_columns();
+    }
+
+    /// Goes on to the columns behind those that are written in all rows.
+    fn finish_columns(&mut self) {
+        (self.row, self.done.start) = (0, self.done.end);
         if self.done.start == self.columns {
             self.slice.written.fetch_add(self.slice.memory.len(), Ordering::Relaxed);
             // Nobody writes them again.

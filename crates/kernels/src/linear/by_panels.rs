@@ -181,7 +181,7 @@ impl SimdLoops for PutActivated<'_, '_> {
     }
 }
 
-/// Writes the rows of a tile, plus what is added.
+/// Writes the next columns of some rows of a product, plus what is added.
 struct WriteTile<'a, 'b, E> {
     sums: &'a [f32],
     /// Elements between the begins of two rows.

@@ -9,7 +9,7 @@ mod by_panels;
 mod by_unit;
 mod row;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, bf16};
 use burn_backend::DType;
 use burn_flex::FlexTensor;
 use oomph_amx::MatrixUnit;
@@ -24,9 +24,6 @@ use crate::{
     kernels::Kernels,
     stored_float::{StoredFloat, StoredFloats, with_values},
 };
-
-/// Rows of a task.
-const ROWS: usize = 64;
 
 /// x Wᵀ + b, `[N, O]`, in the format of the input; plus `onto`, which has the same shape and format. Sums have 32 bits.
 pub fn linear(
@@ -63,12 +60,15 @@ pub fn linear_behind(
 ) -> Tensor<2> {
     let [columns, inner] = weight.dims();
     let matrix = Matrix { inner, columns, are_columns_along: true };
-    match matrix.means([&input, &weight]) {
-        Means::Panels(product) if kernels == Kernels::Cpu => {
-            let means = Means::Panels(product.behind(activation));
-            matrix.times(activation.product(), means, [input, weight], bias, onto)
-        }
-        _ => linear(activation.apply(input, kernels), weight, bias, onto, kernels),
+    let means = match matrix.means([&input, &weight]) {
+        _ if kernels != Kernels::Cpu => None,
+        Means::Panels(product) => Some(Means::Panels(product.behind(activation))),
+        Means::Unit(product) => product.behind(activation).map(Means::Unit),
+        Means::Row => None,
+    };
+    match means {
+        Some(means) => matrix.times(activation.product(), means, [input, weight], bias, onto),
+        None => linear(activation.apply(input, kernels), weight, bias, onto, kernels),
     }
 }
 
@@ -98,7 +98,9 @@ pub fn linear_weight_backward_behind(
     input: Tensor<2>,
     kernels: Kernels,
 ) -> (Tensor<2>, Tensor<1>) {
-    if kernels == Kernels::Cpu && unit_for(&gradient, &input).is_none() {
+    let [[rows, outputs], [_, width]] = [gradient.dims(), input.dims()];
+    let sums = WeightSums { rows, outputs, features: activation.outputs(width) };
+    if kernels == Kernels::Cpu && sums.unit(&gradient, &input).is_none() {
         return weight_backward(Some(activation), gradient, input, kernels);
     }
     weight_backward(None, gradient, activation.apply(input, kernels), kernels)
@@ -118,9 +120,9 @@ fn weight_backward(
     }
     let features = activation.map_or(width, |activation| activation.outputs(width));
     let sums = WeightSums { rows, outputs, features };
-    let unit = unit_for(&gradient, &input).filter(|_| activation.is_none());
+    let unit = sums.unit(&gradient, &input).filter(|_| activation.is_none());
     let workspace = match unit {
-        Some(_) => by_unit::workspace_of_sums(sums),
+        Some(_) => by_unit::workspace_of_sums(sums, input.dtype()),
         None => by_panels::workspace_of_sums(sums),
     };
     let operation = CustomOp {
@@ -135,6 +137,9 @@ fn weight_backward(
             (Some(unit), StoredFloats::Bf16(gradient), StoredFloats::Bf16(input)) => {
                 by_unit::weight_sums(unit, sums, [gradient, input], workspace)
             }
+            (Some(unit), StoredFloats::F32(gradient), StoredFloats::F32(input)) => {
+                by_unit::weight_sums(unit, sums, [gradient, input], workspace)
+            }
             _ => by_panels::weight_sums(sums, activation, [gradient, input], workspace),
         };
         vec![tensor(weight, &[outputs, features]), vector(bias)]
@@ -144,8 +149,8 @@ fn weight_backward(
 
 /// The unit that multiplies matrices of these formats, if there is one.
 fn unit_for(left: &Tensor<2>, right: &Tensor<2>) -> Option<MatrixUnit> {
-    let are_narrow = left.dtype() == DType::BF16 && right.dtype() == DType::BF16;
-    are_narrow.then(MatrixUnit::of_this_processor).flatten()
+    let has_unit = left.dtype() == right.dtype() && matches!(left.dtype(), DType::BF16 | DType::F32);
+    has_unit.then(MatrixUnit::of_this_processor).flatten()
 }
 
 /// The sizes of the sums over rows of the products of gradients and inputs.
@@ -157,6 +162,11 @@ struct WeightSums {
 }
 
 impl WeightSums {
+    /// The unit that multiplies gradients and inputs, if there is one and it is faster.
+    fn unit(self, gradient: &Tensor<2>, input: &Tensor<2>) -> Option<MatrixUnit> {
+        unit_for(gradient, input).filter(|_| gradient.dtype() != DType::F32 || by_unit::is_worth_it(self))
+    }
+
     /// Outputs of a task. So many use each packed input while it is in the cache.
     const OUTPUTS: usize = 96;
 
@@ -207,7 +217,7 @@ impl Matrix {
         let [rows, _] = left.dims();
         match unit_for(left, right) {
             _ if rows == 1 && self.are_columns_along => Means::Row,
-            Some(unit) => Means::Unit(ByUnit { unit, matrix: self }),
+            Some(unit) => Means::Unit(ByUnit::new(unit, self, left.dtype())),
             None => Means::Panels(ByPanels::new(self)),
         }
     }
@@ -243,7 +253,10 @@ impl Matrix {
             vec![match means {
                 Means::Row => row::times(left, right, plus, workspace),
                 Means::Panels(product) => product.multiply(left, right, plus, workspace),
-                Means::Unit(product) => product.multiply(left, right, plus, workspace),
+                Means::Unit(product) => match dtype {
+                    DType::BF16 => product.multiply::<bf16>(left, right, plus, workspace),
+                    _ => product.multiply::<f32>(left, right, plus, workspace),
+                },
             }]
         });
         ranked(made)

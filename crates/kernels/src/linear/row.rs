@@ -1,7 +1,7 @@
 use burn_backend::{Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 
-use super::{Plus, ROWS, widened};
+use super::{Plus, widened};
 use crate::{
     custom_op::Workspace,
     reduce::dot,
@@ -9,6 +9,9 @@ use crate::{
     stored_float::{StoredFloat, StoredFloats, by_dtype},
     uninit, workers,
 };
+
+/// Rows of the matrix that a task reads.
+const ROWS: usize = 64;
 
 /// The workspace of one row times a matrix: the row, and for each task a row of the matrix.
 pub(super) fn workspace(inner: usize, outputs: usize) -> Workspace {
