@@ -27,7 +27,8 @@ def main():
     if not words:
         sys.exit(__doc__)
     text, epochs = words[0], words[1:2]
-    table = Table(f"python3 tools/gpt_quality.py {' '.join(['TEXT', *epochs])} --save", ">epoch", ">held-out loss, nats", ">bits per byte", ">accuracy, %")
+    table = Table(f"python3 tools/gpt_quality.py {' '.join(['TEXT', *epochs])} --save", ">epoch", ">held-out loss, nats", ">bits per byte",
+                  ">accuracy, %")
     with tempfile.TemporaryDirectory() as folder:
         settings = [f"data.path={text}", f"run.directory={folder}/run", *(f"train.epochs={count}" for count in epochs)]
         command = [OOMPH, "train", "--quiet", "--config", "gpt-shakespeare"]
@@ -35,9 +36,14 @@ def main():
         events = [json.loads(line) for line in (pathlib.Path(folder) / "run/metrics.jsonl").read_text().splitlines()]
     for event in events:
         if event["event"] == "eval":
-            table.add(event["epoch"], f"{event['eval_loss']:.4f}", f"{event['eval_bits_per_byte']:.3f}", f"{100 * event['eval_accuracy']:.1f}")
-    table.figures = {"processor minutes": f"{processor_seconds() / 60:.0f}", "best loss": f"{min(event['eval_loss'] for event in events if event['event'] == 'eval'):.3f}",
-                     "parameters": f"{events[0]['parameters']:,}"}
+            table.add(event["epoch"], f"{event['eval_loss']:.4f}", f"{event['eval_bits_per_byte']:.3f}",
+                      f"{100 * event['eval_accuracy']:.1f}")
+    table.figures = {
+        "loss": f"{min(event['eval_loss'] for event in events if event['event'] == 'eval'):.3f}",
+        "minutes": f"{processor_seconds() / 60:.0f}",
+        "parameters": f"{events[0]['parameters']:,}",
+    }
+    print(table.figures)
     if "--save" in sys.argv:
         table.save("gpt-quality")
 

@@ -58,10 +58,12 @@ fn with_shared_statistics(seed: u32) -> Result<(), String> {
     let alone = runs.trained("alone", 20, "");
     for count in 2..=4 {
         let more = devices(count) + "device.sync_batch_norm = true\n";
-        runs.trained(&format!("replicas-{count}"), 20, &more).compare(&alone, TOLERANCE)?;
+        let replicas = runs.trained(&format!("replicas-{count}"), 20, &more);
+        replicas.compare(&alone, TOLERANCE).map_err(|found| format!("{count} replicas: {found}"))?;
     }
     let recomputed = devices(2) + "device.sync_batch_norm = true\nmemory.recompute = 'stages'\n";
-    runs.trained("recomputed", 20, &recomputed).compare(&alone, TOLERANCE)?;
+    let recomputed = runs.trained("recomputed", 20, &recomputed);
+    recomputed.compare(&alone, TOLERANCE).map_err(|found| format!("recomputed: {found}"))?;
     // Without it each replica normalises by its own samples, which is another training.
     let own = runs.trained("own", 20, &devices(2));
     let name = "layer4.1.bn2.running_mean";
@@ -72,15 +74,18 @@ fn with_shared_statistics(seed: u32) -> Result<(), String> {
 #[test]
 fn synchronised_batch_normalisation_sees_the_whole_batch() {
     // Sums in another order move a number across zero in about one of ten million rectifiers: with half of the seeds, once in these steps.
-    // Which seeds these are depends on the processor's kernels.
-    let mut differences = Vec::new();
-    for seed in 7..15 {
+    // Which seeds these are depends on the processor's kernels. Another average than that of the whole batch differs with every seed.
+    let (mut equal, mut differences) = (0, Vec::new());
+    for seed in 7..17 {
         match with_shared_statistics(seed) {
-            Ok(()) => return,
-            Err(difference) => differences.push(difference),
+            Ok(()) => equal += 1,
+            Err(difference) => differences.push(format!("seed {seed}: {difference}")),
+        }
+        if equal == 2 {
+            return;
         }
     }
-    panic!("with no seed: {differences:?}");
+    panic!("{equal} seeds train the same weights: {differences:?}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(crate) const LSTM: &str = "
 
 /// Batch normalisation, whose statistics are those of what is seen at once. It learns slowly: where a step is large, one
 /// rectifier that opens or closes by the rounding of a sum makes it another training. Of some seeds it does so even here,
-/// with our convolutions and with Burn's; of this one not.
+/// with our convolutions and with Burn's; of this one not in most tests.
 pub(crate) const RESNET: &str = "
     model.name = 'resnet18'
     model.stem = 'small'

@@ -3,7 +3,7 @@
 use std::arch::x86_64::{
     __m512i, _mm256_loadu_si256, _mm512_add_epi32, _mm512_and_si512, _mm512_castps_si512,
     _mm512_castsi512_ps, _mm512_cvtepu16_epi32, _mm512_fpclass_ps_mask, _mm512_load_si512, _mm512_loadu_ps,
-    _mm512_loadu_si512, _mm512_mask_and_epi32, _mm512_maskz_sub_ps, _mm512_or_si512,
+    _mm512_loadu_si512, _mm512_mask_and_epi32, _mm512_mask_or_epi32, _mm512_maskz_sub_ps, _mm512_or_si512,
     _mm512_permutex2var_epi16, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_shuffle_i32x4,
     _mm512_slli_epi32, _mm512_srli_epi32, _mm512_store_si512, _mm512_sub_ps, _mm512_unpackhi_epi32,
     _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
@@ -106,14 +106,21 @@ impl Load for f32 {
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn parts(numbers: &[f32]) -> [__m512i; MOST_PARTS] {
-    /// Infinities, and what is not a number.
+    /// What is not a number, and with infinities.
+    const NOT_A_NUMBER: i32 = 0x81;
     const NOT_FINITE: i32 = 0x99;
     assert!(numbers.len() >= OF_TILE);
     // SAFETY: there are as many numbers.
     let numbers = unsafe { _mm512_loadu_ps(numbers.as_ptr()) };
     let bits = _mm512_castps_si512(numbers);
+    let nearest = rounded(bits);
     let is_not_finite = _mm512_fpclass_ps_mask::<NOT_FINITE>(numbers);
-    let first = _mm512_mask_and_epi32(rounded(bits), is_not_finite, bits, upper_halves());
+    // The greatest numbers would be rounded to infinity.
+    let is_cut = is_not_finite | _mm512_fpclass_ps_mask::<NOT_FINITE>(_mm512_castsi512_ps(nearest));
+    let first = _mm512_mask_and_epi32(nearest, is_cut, bits, upper_halves());
+    // What stands for no number in the lower half alone would become infinity.
+    let quiet = _mm512_set1_epi32(0x0040_0000);
+    let first = _mm512_mask_or_epi32(first, _mm512_fpclass_ps_mask::<NOT_A_NUMBER>(numbers), first, quiet);
     let rest = _mm512_maskz_sub_ps(!is_not_finite, numbers, _mm512_castsi512_ps(first));
     let second = rounded(_mm512_castps_si512(rest));
     let third = rounded(_mm512_castps_si512(_mm512_sub_ps(rest, _mm512_castsi512_ps(second))));

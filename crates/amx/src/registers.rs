@@ -69,13 +69,14 @@ const AT_ONCE: usize = 4 * NEAR;
 /// Multiplies all strips of `left` by all of `right`.
 ///
 /// # Safety
-/// [`is_permitted`] is true. Both have whole strips of `of_strip` lines, and `sums` has 32 columns of all rows for each right strip.
+/// [`is_permitted`] is true. Both have whole strips of `of_strip` lines, which are those of some steps, and `sums` has 32 columns of all rows for each right strip.
 pub(crate) unsafe fn multiply<E: Element>(
     [left, right]: [&[Line]; 2],
     of_strip: usize,
     sums: &mut [f32],
     add: bool,
 ) {
+    const { assert!(NEAR.is_multiple_of(SIDE * E::PARTS), "pieces of a strip are whole steps") };
     let of_columns = left.len() / of_strip * SIDE * SIDE;
     let configuration = ptr::from_ref(const { &Configuration::WHOLE_TILES });
     // SAFETY: the tiles are this thread's, and nothing else in this program uses them.
@@ -143,7 +144,7 @@ macro_rules! columns {
 /// Multiplies a strip of rows by a strip of columns: four tiles of sums, which stay in registers.
 ///
 /// # Safety
-/// The tiles are configured; both strips have as many lines, and behind `to` there are 32 rows of 32 numbers.
+/// The tiles are configured; both strips have the lines of as many steps, at least of one, and behind `to` there are 32 rows of 32 numbers.
 #[inline(always)]
 unsafe fn block<E: Element>([left, right]: [&[Line]; 2], to: *mut f32, add: bool) {
     macro_rules! multiply {
@@ -189,7 +190,7 @@ unsafe fn block<E: Element>([left, right]: [&[Line]; 2], to: *mut f32, add: bool
     unsafe {
         match E::PARTS {
             1 => multiply!(rows!(0, 1024), columns!(0, 1024), products!()),
-            // The six largest products of three parts, each of 2048 bytes, from the smallest to the largest.
+            // The six largest products of three parts, each of 2048 bytes, in an order that loads few tiles. The largest is the last.
             _ => multiply!(
                 rows!(4096, 5120),
                 columns!(0, 1024),

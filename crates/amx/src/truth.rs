@@ -8,7 +8,9 @@ use crate::{Element, Vectors, line::SIDE};
 pub(crate) fn parts<E: Element + Into<f64>>(element: E) -> Vec<bf16> {
     let mut rest = element.into() as f32;
     let next = || {
-        let part = bf16::from_bits(((rest.to_bits() + 0x8000) >> 16) as u16);
+        let nearest = bf16::from_bits(((rest.to_bits() + 0x8000) >> 16) as u16);
+        // The greatest numbers would be rounded to infinity.
+        let part = if nearest.is_finite() { nearest } else { bf16::from_bits((rest.to_bits() >> 16) as u16) };
         rest -= part.to_f32();
         part
     };
@@ -23,7 +25,7 @@ pub(crate) fn product<E: Element + Into<f64>>(
     [row, column]: [usize; 2],
     before: f32,
 ) -> f32 {
-    // Products of the parts of both factors, from the smallest to the largest.
+    // Products of the parts of both factors, in the unit's order.
     let pairs: &[_] =
         if E::PARTS == 1 { &[[0, 0]] } else { &[[2, 0], [1, 0], [1, 1], [0, 1], [0, 2], [0, 0]] };
     let value = |vectors: &Vectors<'_, E>, vector, index, part: usize| {
@@ -92,7 +94,13 @@ mod tests {
 
     #[test]
     fn a_number_of_32_bits_is_the_sum_of_its_parts() {
-        for number in numbers(5, 10_000, |number| number * 1e3).into_iter().chain([0.0, 1e-20, 3e38]) {
+        for number in numbers(5, 10_000, |number| number * 1e3).into_iter().chain([
+            0.0,
+            1e-20,
+            3e38,
+            f32::MAX,
+            f32::MIN,
+        ]) {
             let sum: f64 = parts(number).into_iter().map(f64::from).sum();
             let error = (sum - f64::from(number)).abs();
             assert!(error <= f64::from(number).abs() * 2f64.powi(-25), "{number}: {sum}");
@@ -139,14 +147,33 @@ mod tests {
     }
 
     #[test]
+    fn the_greatest_numbers_make_finite_products() {
+        let Some(unit) = MatrixUnit::of_this_processor() else {
+            println!("skipped: this processor has no matrix unit");
+            return;
+        };
+        for number in [f32::MAX, f32::MIN, f32::from_bits(0x7f7f_8000)] {
+            let mut strips = [(); 2].map(|()| vec![Line::ZERO; lines(1, 1, 3)]);
+            unit.pack_left(Vectors::along(&[number], 1, 1), &mut strips[0]);
+            unit.pack_right(Vectors::along(&[1e-10], 1, 1), &mut strips[1]);
+            let mut sums = vec![0.0; SIDE * SIDE];
+            unit.multiply::<f32>([&strips[0], &strips[1]], 1, &mut sums, false);
+            let expected = number * 1e-10;
+            assert!((sums[0] - expected).abs() <= 2e-7 * expected.abs(), "{number} gives {}", sums[0]);
+        }
+    }
+
+    #[test]
     fn what_is_not_finite_makes_products_that_are_not_finite() {
         let Some(unit) = MatrixUnit::of_this_processor() else {
             println!("skipped: this processor has no matrix unit");
             return;
         };
-        for (number, expected) in
-            [(f32::INFINITY, f32::INFINITY), (f32::NEG_INFINITY, f32::NEG_INFINITY), (f32::NAN, f32::NAN)]
-        {
+        for (number, expected) in [
+            (f32::INFINITY, f32::INFINITY),
+            (f32::NEG_INFINITY, f32::NEG_INFINITY),
+            (f32::from_bits(0x7f80_0001), f32::NAN),
+        ] {
             for (left, right) in [([number, 0.5], [2.0, 1.0]), ([2.0, 1.0], [number, 0.5])] {
                 let mut strips = [(); 2].map(|()| vec![Line::ZERO; lines(1, 2, 3)]);
                 unit.pack_left(Vectors::along(&left, 2, 1), &mut strips[0]);

@@ -7,6 +7,9 @@ use crate::line::SIDE;
 /// A number of 32 bits is the sum of three, the second of which has the rounding error of the first, and the third that of both. Of the
 /// nine products of two such sums, the unit adds up the six largest. The others are smaller than 2⁻²³ of the product: so a sum of products
 /// is as exact as by instructions of 32 bits. (Henry, Tang & Heinecke 2019, <https://arxiv.org/abs/1904.06376>.)
+///
+/// Of numbers below 2⁻¹⁰², the unit may take the last parts for zeros. The product of an infinity and a number is an infinity or not a
+/// number.
 pub trait Element: Copy + Default + Send + Sync + crate::packing::Load {
     /// Numbers in bf16 that make one.
     const PARTS: usize;

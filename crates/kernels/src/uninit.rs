@@ -186,7 +186,7 @@ impl<'a, E: StoredFloat> UninitSlice<'a, E> {
     /// # Panics
     /// Panics if these are not the elements of whole rows.
     pub(crate) fn rows(self, columns: usize) -> UninitRows<'a, E> {
-        assert_eq!(self.memory.len() % columns.max(1), 0, "the rows are whole");
+        assert!(self.memory.len().is_multiple_of(columns), "the rows are whole");
         UninitRows { slice: self, columns, done: 0..0, row: 0 }
     }
 }
@@ -271,7 +271,7 @@ impl<E: StoredFloat> UninitRows<'_, E> {
     /// Writes the next columns of all rows, as [`write`](Self::write) does. They lie in strips: of each row `side` of them, row by row.
     ///
     /// # Panics
-    /// Panics if a strip has fewer rows, if fewer columns are left, or if there is less to add.
+    /// Panics if a strip has fewer rows, or if there is less to add. Columns behind the last one are left out.
     #[inline(always)]
     pub(crate) fn write_strips(
         &mut self,

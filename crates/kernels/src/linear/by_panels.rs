@@ -333,7 +333,9 @@ impl SimdLoops for Outputs<'_> {
         let Self { from, first, panels, sums: [weight, bias], workspace } = self;
         let (sizes, stride) = (panels.sizes, from.outputs);
         let (tiles, last) = with_values!(from.values, gradient => {
-            sizes.columns_in_tiles(&gradient[from.first * stride + first..], stride, bias, workspace)
+            // Without rows there are no columns either.
+            let gradient = gradient.get(from.first * stride + first..).unwrap_or_default();
+            sizes.columns_in_tiles(gradient, stride, bias, workspace)
         });
         let output = OutputRows { elements: weight, stride: sizes.columns };
         panels.multiply_tiles(bias.len(), tiles, output, last, true);

@@ -24,6 +24,9 @@ const ROWS: usize = 256;
 /// Outputs of a task of sums over rows.
 const OUTPUTS: usize = 192;
 
+/// Strips of a task, at least: fewer would load each strip of the other matrix too often.
+const FEW: usize = 3;
+
 /// Elements that the unit multiplies.
 pub(super) trait UnitElement: Element + StoredFloat {}
 
@@ -62,7 +65,7 @@ impl ByUnit {
         Workspace {
             shared: lines(columns, inner, self.parts) * OF_LINE,
             of_each: self.elements(rows.min(ROWS)).into_iter().sum(),
-            tasks: rows.div_ceil(SIDE),
+            tasks: rows.div_ceil(FEW * SIDE),
             ..Workspace::default()
         }
     }
@@ -183,7 +186,6 @@ impl SimdLoops for Activate<'_> {
 
 /// Vectors of a task: at most so many, and as many for all threads as can be.
 fn of_task(vectors: usize, most: usize) -> usize {
-    const FEW: usize = 3;
     let (strips, threads) = (vectors.div_ceil(SIDE), rayon::current_num_threads());
     let of_thread = |of_task: &usize| strips.div_ceil(*of_task).div_ceil(threads) * of_task;
     SIDE * (FEW..=most / SIDE).rev().min_by_key(of_thread).unwrap_or(FEW)
@@ -277,7 +279,7 @@ pub(super) fn workspace_of_sums(sums: WeightSums, dtype: DType) -> Workspace {
     Workspace {
         shared: lines(sums.features, summed(sums, parts), parts) * OF_LINE,
         of_each: elements_of_sums(sums, outputs, summed(sums, parts), parts).into_iter().sum(),
-        tasks: sums.outputs.div_ceil(SIDE),
+        tasks: sums.outputs.div_ceil(FEW * SIDE),
         ..Workspace::default()
     }
 }

@@ -91,7 +91,8 @@ pub fn linear_weight_backward(
     weight_backward(None, gradient, input, kernels)
 }
 
-/// As [`linear_weight_backward`], of what an activation makes of the input. It is made for some rows at a time.
+/// As [`linear_weight_backward`], of what an activation makes of the input. Panels are made of it for some rows at a time; for the
+/// processor's matrix unit, and off the CPU, it is made whole.
 pub fn linear_weight_backward_behind(
     activation: Activation,
     gradient: Tensor<2>,
@@ -120,7 +121,7 @@ fn weight_backward(
     }
     let features = activation.map_or(width, |activation| activation.outputs(width));
     let sums = WeightSums { rows, outputs, features };
-    let unit = sums.unit(&gradient, &input).filter(|_| activation.is_none());
+    let unit = sums.unit(&gradient, &input);
     let workspace = match unit {
         Some(_) => by_unit::workspace_of_sums(sums, input.dtype()),
         None => by_panels::workspace_of_sums(sums),
@@ -283,6 +284,17 @@ mod tests {
     }
 
     #[test]
+    fn no_rows_have_no_gradients() {
+        let of_no_rows = |features| Tensor::<2>::zeros([0, features], &Default::default());
+        for dtype in [DType::F32, DType::BF16, DType::F16] {
+            let [gradient, input] =
+                [300, 260].map(|features| cast(of_no_rows(features), dtype, Kernels::Composed));
+            let (weight, bias) = linear_weight_backward(gradient, input, Kernels::Cpu);
+            assert_eq!((values(weight), values(bias)), (vec![0.0; 300 * 260], vec![0.0; 300]));
+        }
+    }
+
+    #[test]
     fn a_product_behind_an_activation_is_that_of_its_output() {
         for activation in [Activation::Gelu, Activation::GeluTanh, Activation::SwiGlu] {
             for [rows, inputs, outputs] in [[1, 9, 4], [130, 300, 70], [25, 520, 33]] {
@@ -337,6 +349,9 @@ mod tests {
             [2100, 4, 70],
             [600, 520, 9],
             [30, 5, 800],
+            // Gradients of weights of these sizes are worth the unit.
+            [70, 300, 260],
+            [1100, 260, 300],
         ] {
             for (dtype, tolerance) in [(DType::F32, 1e-6), (DType::BF16, 4e-3), (DType::F16, 5e-4)] {
                 let [input, gradient] = [("input", inputs), ("gradient", outputs)]
@@ -356,7 +371,12 @@ mod tests {
                 let forward =
                     |bias, onto| values(linear(input.clone(), weight.clone(), bias, onto, Kernels::Cpu));
                 let added = Some(gradient.clone());
-                let checks: [(Vec<f64>, Vec<f64>); 6] = [
+                let matrix = Matrix { inner: inputs, columns: outputs, are_columns_along: true };
+                let panels = Means::Panels(ByPanels::new(matrix));
+                let by_panels =
+                    matrix.times("linear", panels, [input.clone(), weight.clone()], Some(bias.clone()), None);
+                let checks: [(Vec<f64>, Vec<f64>); 7] = [
+                    (values(by_panels), plus(product(&x, &w, inputs))),
                     (forward(Some(bias.clone()), None), plus(product(&x, &w, inputs))),
                     (forward(None, added.clone()), onto(product(&x, &w, inputs))),
                     (forward(Some(bias), added), onto(plus(product(&x, &w, inputs)))),
