@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains ViT-Tiny on small photos by oomph and by PyTorch, with one recipe and over seeds. It takes a minute an epoch, seed and side.
+"""Trains ViT-Tiny on small photos by oomph and by PyTorch, with one recipe and over seeds. Of oomph an epoch of a seed takes about a minute, of PyTorch longer.
 
     cargo build --release
     PYTHON tools/vit_quality.py PHOTOS [EPOCHS [SEEDS]]

@@ -106,8 +106,9 @@ impl Load for f32 {
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn parts(numbers: &[f32]) -> [__m512i; MOST_PARTS] {
-    /// What is not a number, and with infinities.
+    /// Classes of what is not a number.
     const NOT_A_NUMBER: i32 = 0x81;
+    /// These, and infinities.
     const NOT_FINITE: i32 = 0x99;
     assert!(numbers.len() >= OF_TILE);
     // SAFETY: there are as many numbers.

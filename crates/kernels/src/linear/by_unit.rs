@@ -86,7 +86,7 @@ impl ByUnit {
         plus: Plus<'_>,
         workspace: Workspace,
     ) -> FlexTensor {
-        let columns = self.matrix.columns;
+        let Matrix { inner, columns, .. } = self.matrix;
         let rows = left.shape()[0];
         let packed = &self.packed(E::values(right));
         let of_task = of_task(rows, ROWS);
@@ -99,7 +99,7 @@ impl ByUnit {
                 let left = self.left(E::values(left), first, count, activated, memory);
                 let onto = plus.rows(first * columns);
                 let made = &mut made.rows(columns);
-                self.some_strips::<E>(left, packed, sums, |sums, of_strip| {
+                some_strips::<E>(self.unit, [left, packed], [inner, columns], sums, |sums, of_strip| {
                     vectorised(WriteStrips { sums, of_strip, row: plus.row, onto, made: &mut *made });
                 });
             });
@@ -131,18 +131,6 @@ impl ByUnit {
             self.unit.pack_left(Vectors::along(&*activated, inner, of_strip), to);
         }
         to
-    }
-
-    /// Multiplies packed rows by all strips. `write` takes the products with some strips, and how many there are with each.
-    fn some_strips<E: UnitElement>(
-        self,
-        left: &[Line],
-        packed: &[Line],
-        sums: &mut [f32],
-        write: impl FnMut(&[f32], usize),
-    ) {
-        let Matrix { inner, columns, .. } = self.matrix;
-        some_strips::<E>(self.unit, [left, packed], [inner, columns], sums, write);
     }
 
     fn packed<E: UnitElement>(self, right: &[E]) -> Vec<Line> {
