@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use half::bf16;
 
 use crate::line::SIDE;
@@ -52,6 +54,22 @@ impl<'a, E: Element> Vectors<'a, E> {
         let needed = if inner == 0 || count == 0 { 0 } else { (inner - 1) * stride + count };
         assert!(needed <= elements.len(), "the vectors are within the elements");
         Self { elements, count, inner, stride, are_across: true }
+    }
+
+    /// Some elements of some of the vectors.
+    ///
+    /// # Panics
+    /// Panics if there are fewer vectors, or fewer elements.
+    #[must_use]
+    pub fn some_of(self, vectors: Range<usize>, indices: Range<usize>) -> Self {
+        assert!(vectors.end <= self.count && indices.end <= self.inner, "the elements are there");
+        let first = if self.are_across {
+            indices.start * self.stride + vectors.start
+        } else {
+            vectors.start * self.stride + indices.start
+        };
+        let elements = self.elements.get(first..).unwrap_or_default();
+        Self { elements, count: vectors.len(), inner: indices.len(), ..self }
     }
 
     /// 32 elements of a vector; zeros behind the last vector and behind the last element.

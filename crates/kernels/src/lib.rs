@@ -49,6 +49,7 @@ mod interleave;
 mod kernels;
 pub mod linear;
 pub mod lstm;
+mod matrix_unit;
 pub mod norm;
 pub mod offload;
 mod optimizer_step;

@@ -1,4 +1,4 @@
-//! The frame that both algorithms of a convolution share, forward or back to the input: weights are put into tiles, and then
+//! The frame that the algorithms of a convolution share, forward or back to the input: weights are packed, and then
 //! each task computes rows of some images of the target.
 
 use std::mem::MaybeUninit;
@@ -12,7 +12,6 @@ use crate::{
     simd::{SimdLoops, vectorised},
     stored_float::StoredFloat,
     tile::Tile,
-    uninit::{self, UninitSlice},
     workers,
 };
 
@@ -32,21 +31,20 @@ pub(super) struct ConvFrame {
     pub(super) is_complete: bool,
 }
 
-/// An algorithm that computes a convolution forward or back to the input.
-pub(super) trait ConvAlgorithm: Sync {
+/// An algorithm that computes a convolution of such elements, forward or back to the input.
+pub(super) trait ConvAlgorithm<E: StoredFloat>: Sync {
+    /// What packed weights consist of.
+    type Weight: Send + Sync;
+
     fn frame(&self) -> ConvFrame;
 
-    /// The loops that fill the tiles of weights: together they write all of `memory`.
-    fn tiles<'a, E: StoredFloat>(
-        &'a self,
-        weights: &'a [E],
-        memory: UninitSlice<'a>,
-    ) -> Vec<impl SimdLoops + Send>;
+    /// Packs weights into `memory`, which has room for them.
+    fn pack(&self, weights: &[E], memory: Vec<Self::Weight>) -> Vec<Self::Weight>;
 
-    /// Writes the rows of a task, by weights in tiles. To be inlined: these are the loops of [`SimdLoops`].
-    fn compute<E: StoredFloat>(
+    /// Writes the rows of a task, by packed weights. To be inlined: these are the loops of [`SimdLoops`].
+    fn compute(
         &self,
-        weights: &[f32],
+        weights: &[Self::Weight],
         source: &[E],
         task: &mut ConvTask<'_, E>,
         workspace: &mut [f32],
@@ -63,20 +61,17 @@ pub(super) trait ConvAlgorithm: Sync {
     }
 
     /// Writes the target.
-    fn run<E: StoredFloat>(&self, weights: &[E], source: &[E], target: &mut [MaybeUninit<E>]) {
-        let ConvFrame { product, tile, images, rows, weight_elements: count, is_complete, .. } = self.frame();
+    fn run(&self, weights: &[E], source: &[E], target: &mut [MaybeUninit<E>]) {
+        let ConvFrame { product, tile, images, rows, weight_elements, is_complete, .. } = self.frame();
         if !is_complete {
             target.par_iter_mut().for_each(|element| {
                 element.write(E::ZERO);
             });
         }
-        let memory = Vec::with_capacity(count);
+        let memory = Vec::with_capacity(weight_elements * size_of::<f32>() / size_of::<Self::Weight>());
         // Inside the pool, so that the calling thread waits for it once.
         rayon::scope(|_| {
-            let (packed, ()) = uninit::made_in(memory, count, |memory| {
-                let tiles = charge(Account::Host, || self.tiles(weights, memory));
-                workers::all(tiles.len(), tiles.into_iter(), vectorised);
-            });
+            let packed = self.pack(weights, memory);
             let rows = product.rows_of_a_task(tile, images, rows);
             let tasks = charge(Account::Host, || product.tasks(images, rows, target));
             workers::each(tasks.into_iter(), self.workspace(), |mut task, workspace| {
@@ -87,16 +82,22 @@ pub(super) trait ConvAlgorithm: Sync {
     }
 }
 
+/// Runs the loops that fill tiles of weights, in all threads.
+pub(super) fn fill_tiles<T: SimdLoops + Send>(tiles: impl FnOnce() -> Vec<T>) {
+    let tiles = charge(Account::Host, tiles);
+    workers::all(tiles.len(), tiles.into_iter(), vectorised);
+}
+
 /// The loops of a task.
-struct TaskLoops<'a, 'b, A: ?Sized, E> {
+struct TaskLoops<'a, 'b, A: ConvAlgorithm<E> + ?Sized, E: StoredFloat> {
     algorithm: &'a A,
-    weights: &'a [f32],
+    weights: &'a [A::Weight],
     source: &'a [E],
     task: &'a mut ConvTask<'b, E>,
     workspace: &'a mut [f32],
 }
 
-impl<A: ConvAlgorithm + ?Sized, E: StoredFloat> SimdLoops for TaskLoops<'_, '_, A, E> {
+impl<A: ConvAlgorithm<E> + ?Sized, E: StoredFloat> SimdLoops for TaskLoops<'_, '_, A, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         self.algorithm.compute(self.weights, self.source, self.task, self.workspace);

@@ -109,8 +109,13 @@ impl Correlate {
         }
     }
 
-    /// Adds to `weights`, `[C_out, C_in, k, k]`.
-    pub(super) fn run(&self, source: StoredFloats<'_>, gradient: StoredFloats<'_>, weights: &mut [f32]) {
+    /// Adds to `weights`, `[C_out, C_in, k, k]`, and returns them.
+    pub(super) fn run(
+        &self,
+        source: StoredFloats<'_>,
+        gradient: StoredFloats<'_>,
+        mut weights: Vec<f32>,
+    ) -> Vec<f32> {
         let workspace = self.workspace();
         let mut copies: Vec<f32> = Vec::with_capacity(workspace.shared);
         let copies = &mut copies.spare_capacity_mut()[..workspace.shared];
@@ -118,7 +123,7 @@ impl Correlate {
         // The last block may have fewer channels.
         let last = (self.sizes.channels[0].max(1) - 1) % self.tile.columns + 1;
         let (mut tasks, positions) = charge(Account::Host, || {
-            (self.tasks(weights), [self.tile.columns, last].map(|channels| self.positions(channels)))
+            (self.tasks(&mut weights), [self.tile.columns, last].map(|channels| self.positions(channels)))
         });
         // Inside the pool, so that the calling thread waits for it once.
         rayon::scope(|_| {
@@ -136,6 +141,7 @@ impl Correlate {
                 });
             }
         });
+        weights
     }
 
     fn channels(&self, task: &CorrelateTask<'_>) -> Range<usize> {

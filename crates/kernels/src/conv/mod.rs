@@ -1,15 +1,17 @@
 //! Convolutions over images, forward and backward.
 //!
 //! On the CPU they are matrix products of our own: `gather` forward and back to the input, or `winograd` where it needs
-//! fewer products, and `correlate` back to the kernels. 16 bits are a storage format there: values become 32 bits in a
-//! core's cache, and no 32-bit tensor is allocated. On a GPU they are CubeCL's implicit matrix products.
+//! fewer products, and `correlate` back to the kernels. Where the processor has a matrix unit and it is faster, they are `by_unit` and
+//! `sums_by_unit`. 16 bits are a storage format: sums have 32 bits, and no 32-bit tensor is allocated. On a GPU they are CubeCL's implicit matrix products.
 
 mod algorithm;
+mod by_unit;
 mod correlate;
 mod gather;
 mod on_gpu;
 mod operations;
 mod product;
+mod sums_by_unit;
 mod window;
 mod winograd;
 
@@ -168,6 +170,12 @@ mod tests {
         cases.push(case(2, [3, 2], [36, 36], [1, 1, 0]));
         // So many channels that Winograd is faster.
         cases.push(case(4, [70, 60], [16, 15], [3, 1, 1]));
+        // So many channels that the matrix unit is faster for 32 bits too.
+        for (kernel, stride, padding) in [(1, 1, 0), (1, 2, 0), (3, 1, 1), (3, 2, 1), (3, 3, 0), (1, 1, 1)] {
+            cases.push(case(3, [290, 200], [7, 5], [kernel, stride, padding]));
+        }
+        cases.push(case(2, [40, 130], [24, 25], [3, 1, 1]));
+        cases.push(case(2, [210, 210], [23, 24], [1, 1, 0]));
         cases
     }
 

@@ -2,16 +2,18 @@
 
 use std::mem::MaybeUninit;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, bf16};
 use burn_backend::{DType, Shape};
 use burn_flex::FlexTensor;
 
 use super::{
     Slide,
     algorithm::ConvAlgorithm,
+    by_unit::ByUnit,
     correlate::Correlate,
     gather::Gather,
     product::{ConvProduct, ConvSizes},
+    sums_by_unit::SumsByUnit,
     window::{Axis, backward_grids},
     winograd::Winograd,
 };
@@ -57,23 +59,30 @@ pub(super) fn input_backward(
     multiply("conv2d_input_backward", [gradient, weight], ConvProduct::backward(sizes), grids)
 }
 
-/// Computes a convolution forward or back to the input, by Winograd's algorithm if that is faster.
+/// Computes a convolution forward or back to the input, by the matrix unit or by Winograd's algorithm where they are faster.
 fn multiply(
     name: &'static str,
     inputs: [Tensor<4>; 2],
     product: ConvProduct,
     grids: Vec<[Axis; 2]>,
 ) -> Tensor<4> {
-    match Winograd::where_it_pays(product, &grids) {
-        Some(winograd) => multiply_by(name, inputs, &winograd),
-        None => multiply_by(name, inputs, &Gather::new(product, grids)),
+    let dtype = inputs[0].dtype();
+    let fewer = Winograd::where_it_pays(product, &grids);
+    match ByUnit::where_it_pays(product, &grids, dtype, fewer.is_some()) {
+        Some(unit) if dtype == DType::BF16 => return multiply_by::<bf16>(name, inputs, &unit),
+        Some(unit) => return multiply_by::<f32>(name, inputs, &unit),
+        None => {}
     }
+    by_dtype!(dtype, E => match fewer {
+        Some(winograd) => multiply_by::<E>(name, inputs, &winograd),
+        None => multiply_by::<E>(name, inputs, &Gather::new(product, grids)),
+    })
 }
 
-fn multiply_by(
+fn multiply_by<E: StoredFloat>(
     name: &'static str,
     [read, weight]: [Tensor<4>; 2],
-    algorithm: &impl ConvAlgorithm,
+    algorithm: &impl ConvAlgorithm<E>,
 ) -> Tensor<4> {
     let dtype = read.dtype();
     let operation = CustomOp {
@@ -82,13 +91,11 @@ fn multiply_by(
         outputs: vec![(algorithm.frame().product.shape().to_vec(), dtype)],
         in_place: 0,
     };
-    let [output] = operation.run_within(algorithm.workspace(), |inputs| {
-        vec![by_dtype!(dtype, E => multiplied::<E>(algorithm, &inputs))]
-    });
+    let [output] = operation.run_within(algorithm.workspace(), |inputs| vec![multiplied(algorithm, &inputs)]);
     ranked(output)
 }
 
-fn multiplied<E: StoredFloat>(algorithm: &impl ConvAlgorithm, inputs: &[FlexTensor]) -> FlexTensor {
+fn multiplied<E: StoredFloat>(algorithm: &impl ConvAlgorithm<E>, inputs: &[FlexTensor]) -> FlexTensor {
     let (source, weights) = (E::values(&inputs[0]), E::values(&inputs[1]));
     let shape = algorithm.frame().product.shape();
     let write = |target: &mut [MaybeUninit<E>]| algorithm.run(weights, source, target);
@@ -106,16 +113,25 @@ pub(super) fn weight_backward(
     slide: Slide,
 ) -> Tensor<4> {
     let (sizes, axes) = shapes(input.dims(), weight, slide);
+    let dtype = input.dtype();
+    let unit = (dtype == gradient.dtype()).then(|| SumsByUnit::where_it_pays(sizes, &axes, dtype)).flatten();
     let correlate = Correlate::new(sizes, &axes);
+    let workspace = unit.as_ref().map_or_else(|| correlate.workspace(), |unit| unit.sums.workspace());
     let operation = CustomOp {
         name: "conv2d_weight_backward",
         inputs: vec![input.into(), gradient.into()],
         outputs: vec![(weight.to_vec(), DType::F32)],
         in_place: 0,
     };
-    let [gradient] = operation.run_within(correlate.workspace(), |inputs| {
-        let mut elements = zeros(weight.iter().product());
-        correlate.run(StoredFloats::of(&inputs[0]), StoredFloats::of(&inputs[1]), &mut elements);
+    let [gradient] = operation.run_within(workspace, |inputs| {
+        let [input, gradient] = [&inputs[0], &inputs[1]].map(StoredFloats::of);
+        let elements = match (unit, input, gradient) {
+            (Some(unit), StoredFloats::F32(input), StoredFloats::F32(gradient)) => unit.run(input, gradient),
+            (Some(unit), StoredFloats::Bf16(input), StoredFloats::Bf16(gradient)) => {
+                unit.run(input, gradient)
+            }
+            _ => correlate.run(input, gradient, zeros(weight.iter().product())),
+        };
         vec![tensor(elements, &weight)]
     });
     ranked(gradient)

@@ -1,6 +1,8 @@
 //! The layout of the copies that a convolution reads. Zeros surround the pixels, so that each tap is at a fixed distance
 //! from its pixel.
 
+use std::ops::Range;
+
 /// One dimension of a convolution. Pixel i of its grid reads the source at i·stride + low + t for tap t.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Axis {
@@ -56,6 +58,21 @@ impl Axis {
     /// Whether there is one tap, and every pixel reads the source at its own index.
     pub(super) fn reads_as_it_lies(&self) -> bool {
         self.taps.len() == 1 && self.stride == 1 && self.low == 0 && self.grid == self.source
+    }
+
+    /// The pixel of the source that a pixel of the grid reads for a tap; `None` if it is a zero around the source.
+    pub(super) fn read(&self, pixel: usize, tap: usize) -> Option<usize> {
+        let read = (pixel * self.stride + tap) as isize + self.low;
+        usize::try_from(read).ok().filter(|read| *read < self.source)
+    }
+
+    /// The pixels of the grid that read pixels of the source for a tap.
+    pub(super) fn pixels_within(&self, tap: usize) -> Range<usize> {
+        let reached = |limit: isize| {
+            let ahead = limit - self.low - tap as isize;
+            usize::try_from(ahead).unwrap_or(0).div_ceil(self.stride).min(self.grid)
+        };
+        reached(0)..reached(self.source as isize)
     }
 
     /// The source pixels between two neighbours of one tap that any tap reads.
@@ -149,6 +166,16 @@ pub(super) struct PixelRun {
 }
 
 impl PixelRun {
+    /// Copies the pixels of a source to a line.
+    #[inline(always)]
+    pub(super) fn copy<E: Copy>(self, source: &[E], line: &mut [E]) {
+        let (from, to) = (&source[self.source..], &mut line[self.at..self.at + self.length]);
+        match self.step {
+            1 => to.copy_from_slice(&from[..self.length]),
+            step => to.iter_mut().zip(from.iter().step_by(step)).for_each(|(to, from)| *to = *from),
+        }
+    }
+
     /// The part within the source of `length` elements at `at`, which hold the pixels from `first` on.
     fn within(axis: &Axis, at: usize, length: usize, first: isize, step: usize) -> Self {
         let before = usize::try_from(-first).unwrap_or(0).div_ceil(step).min(length);

@@ -22,6 +22,7 @@ use crate::{
     feed_forward::Activation,
     flex_tensor::{tensor, vector},
     kernels::Kernels,
+    matrix_unit::unit_for,
     stored_float::{StoredFloat, StoredFloats, with_values},
 };
 
@@ -123,7 +124,7 @@ fn weight_backward(
     let sums = WeightSums { rows, outputs, features };
     let unit = sums.unit(&gradient, &input);
     let workspace = match unit {
-        Some(_) => by_unit::workspace_of_sums(sums, input.dtype()),
+        Some(unit) => by_unit::workspace_of_sums(unit, sums, input.dtype()),
         None => by_panels::workspace_of_sums(sums),
     };
     let operation = CustomOp {
@@ -136,22 +137,16 @@ fn weight_backward(
         let [gradient, input] = [&inputs[0], &inputs[1]].map(StoredFloats::of);
         let [weight, bias] = match (unit, gradient, input) {
             (Some(unit), StoredFloats::Bf16(gradient), StoredFloats::Bf16(input)) => {
-                by_unit::weight_sums(unit, sums, [gradient, input], workspace)
+                by_unit::weight_sums(unit, sums, [gradient, input])
             }
             (Some(unit), StoredFloats::F32(gradient), StoredFloats::F32(input)) => {
-                by_unit::weight_sums(unit, sums, [gradient, input], workspace)
+                by_unit::weight_sums(unit, sums, [gradient, input])
             }
             _ => by_panels::weight_sums(sums, activation, [gradient, input], workspace),
         };
         vec![tensor(weight, &[outputs, features]), vector(bias)]
     });
     (ranked(weight), ranked(bias))
-}
-
-/// The unit that multiplies matrices of these formats, if there is one.
-fn unit_for(left: &Tensor<2>, right: &Tensor<2>) -> Option<MatrixUnit> {
-    let has_unit = left.dtype() == right.dtype() && matches!(left.dtype(), DType::BF16 | DType::F32);
-    has_unit.then(MatrixUnit::of_this_processor).flatten()
 }
 
 /// The sizes of the sums over rows of the products of gradients and inputs.
@@ -165,7 +160,8 @@ struct WeightSums {
 impl WeightSums {
     /// The unit that multiplies gradients and inputs, if there is one and it is faster.
     fn unit(self, gradient: &Tensor<2>, input: &Tensor<2>) -> Option<MatrixUnit> {
-        unit_for(gradient, input).filter(|_| gradient.dtype() != DType::F32 || by_unit::is_worth_it(self))
+        unit_for(gradient.dtype(), input.dtype())
+            .filter(|_| gradient.dtype() != DType::F32 || by_unit::is_worth_it(self))
     }
 
     /// Outputs of a task. So many use each packed input while it is in the cache.
@@ -216,7 +212,7 @@ impl Matrix {
     /// What multiplies the rows of the left tensor by the matrix, which is the right one.
     fn means(self, [left, right]: [&Tensor<2>; 2]) -> Means {
         let [rows, _] = left.dims();
-        match unit_for(left, right) {
+        match unit_for(left.dtype(), right.dtype()) {
             _ if rows == 1 && self.are_columns_along => Means::Row,
             Some(unit) => Means::Unit(ByUnit::new(unit, self, left.dtype())),
             None => Means::Panels(ByPanels::new(self)),

@@ -17,14 +17,14 @@ use std::ops::Range;
 use oomph_core::{Account, charge};
 
 use super::{
-    algorithm::{ConvAlgorithm, ConvFrame},
+    algorithm::{ConvAlgorithm, ConvFrame, fill_tiles},
     product::ConvTask,
 };
 use crate::{
     interleave::{interleave, interleave_some},
     simd::SimdLoops,
     stored_float::StoredFloat,
-    uninit::UninitSlice,
+    uninit::{self, UninitSlice},
 };
 
 use blocking::LEAST_ROWS;
@@ -33,9 +33,10 @@ use grid::Grid;
 
 pub(super) use blocking::Gather;
 
-impl ConvAlgorithm for Gather {
+impl<E: StoredFloat> ConvAlgorithm<E> for Gather {
+    type Weight = f32;
+
     fn frame(&self) -> ConvFrame {
-        let taps: usize = self.grids.iter().map(Grid::taps).sum();
         let of_grid = |grid: &Grid| grid.axes.iter().map(|axis| axis.grid).product::<usize>();
         let pixels: usize = self.grids.iter().map(of_grid).sum();
         ConvFrame {
@@ -43,11 +44,54 @@ impl ConvAlgorithm for Gather {
             tile: self.tile,
             images: self.images,
             rows: [LEAST_ROWS, self.most_rows()],
-            weight_elements: taps * self.product.channels * self.tile.padded_rows(self.product.rows),
+            weight_elements: self.weight_elements(),
             elements_of_task: self.parts_of_workspace().iter().sum(),
             // If kernels are smaller than their stride, some pixels are in no grid.
             is_complete: pixels == self.product.target[0] * self.product.target[1],
         }
+    }
+
+    fn pack(&self, weights: &[E], memory: Vec<f32>) -> Vec<f32> {
+        let count = self.weight_elements();
+        uninit::made_in(memory, count, |memory| fill_tiles(|| self.tiles(weights, memory))).0
+    }
+
+    #[inline(always)]
+    fn compute(&self, weights: &[f32], source: &[E], task: &mut ConvTask<'_, E>, workspace: &mut [f32]) {
+        let [copy, panel, _] = self.parts_of_workspace();
+        let (copy, rest) = workspace.split_at_mut(copy);
+        let (panel, sums) = rest.split_at_mut(panel);
+        for grid in &self.grids {
+            let offsets = charge(Account::Host, || grid.offsets(grid.at_once));
+            for first in (0..grid.axes[0].grid).step_by(grid.height) {
+                for channel in (0..self.product.channels).step_by(grid.at_once) {
+                    let channels = channel..(channel + grid.at_once).min(self.product.channels);
+                    let images = task.first_image..task.first_image + task.images.len();
+                    let offsets = &offsets[..channels.len() * grid.taps()];
+                    let rows = task.first_row..task.first_row + task.rows;
+                    let height = grid.height.min(grid.axes[0].grid - first);
+                    let columns = images.len() * height * grid.axes[1].grid;
+                    let products = BlockProducts { gather: self, grid, weights, offsets, channel, columns };
+                    if grid.direct {
+                        let start = images.start * grid.steps[0] + channel * grid.steps[1];
+                        let start = start + first * grid.axes[1].grid;
+                        products.add(rows, &source[start..], copy, panel, sums);
+                    } else {
+                        grid.copy(self, source, images, channels, first, copy);
+                        products.add(rows, copy, copy, panel, sums);
+                    }
+                }
+                grid.put(self, task, first, sums);
+            }
+        }
+    }
+}
+
+impl Gather {
+    /// Elements of the weights in tiles.
+    fn weight_elements(&self) -> usize {
+        let taps: usize = self.grids.iter().map(Grid::taps).sum();
+        taps * self.product.channels * self.tile.padded_rows(self.product.rows)
     }
 
     /// Grid by grid, block by block of channels.
@@ -76,42 +120,6 @@ impl ConvAlgorithm for Gather {
             }
         }
         tiles
-    }
-
-    #[inline(always)]
-    fn compute<E: StoredFloat>(
-        &self,
-        weights: &[f32],
-        source: &[E],
-        task: &mut ConvTask<'_, E>,
-        workspace: &mut [f32],
-    ) {
-        let [copy, panel, _] = self.parts_of_workspace();
-        let (copy, rest) = workspace.split_at_mut(copy);
-        let (panel, sums) = rest.split_at_mut(panel);
-        for grid in &self.grids {
-            let offsets = charge(Account::Host, || grid.offsets(grid.at_once));
-            for first in (0..grid.axes[0].grid).step_by(grid.height) {
-                for channel in (0..self.product.channels).step_by(grid.at_once) {
-                    let channels = channel..(channel + grid.at_once).min(self.product.channels);
-                    let images = task.first_image..task.first_image + task.images.len();
-                    let offsets = &offsets[..channels.len() * grid.taps()];
-                    let rows = task.first_row..task.first_row + task.rows;
-                    let height = grid.height.min(grid.axes[0].grid - first);
-                    let columns = images.len() * height * grid.axes[1].grid;
-                    let products = BlockProducts { gather: self, grid, weights, offsets, channel, columns };
-                    if grid.direct {
-                        let start = images.start * grid.steps[0] + channel * grid.steps[1];
-                        let start = start + first * grid.axes[1].grid;
-                        products.add(rows, &source[start..], copy, panel, sums);
-                    } else {
-                        grid.copy(self, source, images, channels, first, copy);
-                        products.add(rows, copy, copy, panel, sums);
-                    }
-                }
-                grid.put(self, task, first, sums);
-            }
-        }
     }
 }
 

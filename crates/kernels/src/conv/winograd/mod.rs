@@ -24,14 +24,14 @@ use std::ops::Range;
 use oomph_core::{Account, charge};
 
 use super::{
-    algorithm::{ConvAlgorithm, ConvFrame},
+    algorithm::{ConvAlgorithm, ConvFrame, fill_tiles},
     product::{ConvProduct, ConvTask},
 };
 use crate::{
     simd::SimdLoops,
     stored_float::StoredFloat,
     tile::{Factors, ScatteredColumns, TileColumn},
-    uninit::UninitSlice,
+    uninit::{self, UninitSlice},
 };
 
 use blocking::{POINTS, ROWS};
@@ -40,58 +40,28 @@ use points::Windows;
 
 pub(super) use blocking::Winograd;
 
-impl ConvAlgorithm for Winograd {
+impl<E: StoredFloat> ConvAlgorithm<E> for Winograd {
+    type Weight = f32;
+
     fn frame(&self) -> ConvFrame {
         ConvFrame {
             product: self.product,
             tile: self.tile,
             images: self.blocks.images,
             rows: ROWS,
-            weight_elements: POINTS * self.product.channels * self.tile.padded_rows(self.product.rows),
+            weight_elements: self.weight_elements(),
             elements_of_task: self.parts_of_workspace().iter().sum(),
             is_complete: true,
         }
     }
 
-    /// Part by part of the channels, point by point. The tiles of the same rows and channels are filled together.
-    fn tiles<'a, E: StoredFloat>(
-        &'a self,
-        weights: &'a [E],
-        mut memory: UninitSlice<'a>,
-    ) -> Vec<impl SimdLoops + Send> {
-        let ConvProduct { channels, rows, .. } = self.product;
-        let of_tile = self.tile.rows;
-        let mut tiles = Vec::new();
-        for first in (0..channels).step_by(self.at_once) {
-            let channels = first..(first + self.at_once).min(channels);
-            let depth = channels.len();
-            let [block, behind] = memory.split(POINTS * depth * self.tile.padded_rows(rows));
-            memory = behind;
-            let before = tiles.len();
-            tiles.extend((0..rows).step_by(of_tile).map(|first| WinogradPacking {
-                winograd: self,
-                weights,
-                channels: channels.clone(),
-                rows: first..(first + of_tile).min(rows),
-                points: Vec::with_capacity(POINTS),
-            }));
-            let of_points = block.parts(depth * self.tile.padded_rows(rows));
-            for point in of_points {
-                let of_rows = point.parts(depth * of_tile);
-                of_rows.zip(&mut tiles[before..]).for_each(|(tile, packing)| packing.points.push(tile));
-            }
-        }
-        tiles
+    fn pack(&self, weights: &[E], memory: Vec<f32>) -> Vec<f32> {
+        let count = self.weight_elements();
+        uninit::made_in(memory, count, |memory| fill_tiles(|| self.tiles(weights, memory))).0
     }
 
     #[inline(always)]
-    fn compute<E: StoredFloat>(
-        &self,
-        weights: &[f32],
-        source: &[E],
-        task: &mut ConvTask<'_, E>,
-        workspace: &mut [f32],
-    ) {
+    fn compute(&self, weights: &[f32], source: &[E], task: &mut ConvTask<'_, E>, workspace: &mut [f32]) {
         let [points, products, _] = self.parts_of_workspace();
         let (points, rest) = workspace.split_at_mut(points);
         let (products, between) = rest.split_at_mut(products);
@@ -132,6 +102,44 @@ impl ConvAlgorithm for Winograd {
                 self.put_patches(&windows, row, &products[row * stride..], apart[1], task, between);
             }
         }
+    }
+}
+
+impl Winograd {
+    /// Elements of the weights in tiles.
+    fn weight_elements(&self) -> usize {
+        POINTS * self.product.channels * self.tile.padded_rows(self.product.rows)
+    }
+
+    /// Part by part of the channels, point by point. The tiles of the same rows and channels are filled together.
+    fn tiles<'a, E: StoredFloat>(
+        &'a self,
+        weights: &'a [E],
+        mut memory: UninitSlice<'a>,
+    ) -> Vec<impl SimdLoops + Send> {
+        let ConvProduct { channels, rows, .. } = self.product;
+        let of_tile = self.tile.rows;
+        let mut tiles = Vec::new();
+        for first in (0..channels).step_by(self.at_once) {
+            let channels = first..(first + self.at_once).min(channels);
+            let depth = channels.len();
+            let [block, behind] = memory.split(POINTS * depth * self.tile.padded_rows(rows));
+            memory = behind;
+            let before = tiles.len();
+            tiles.extend((0..rows).step_by(of_tile).map(|first| WinogradPacking {
+                winograd: self,
+                weights,
+                channels: channels.clone(),
+                rows: first..(first + of_tile).min(rows),
+                points: Vec::with_capacity(POINTS),
+            }));
+            let of_points = block.parts(depth * self.tile.padded_rows(rows));
+            for point in of_points {
+                let of_rows = point.parts(depth * of_tile);
+                of_rows.zip(&mut tiles[before..]).for_each(|(tile, packing)| packing.points.push(tile));
+            }
+        }
+        tiles
     }
 }
 

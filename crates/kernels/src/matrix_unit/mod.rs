@@ -1,0 +1,89 @@
+//! What all products by the processor's matrix unit share.
+
+mod sums;
+
+use burn::tensor::bf16;
+use burn_backend::DType;
+use oomph_amx::{Element, Line, MatrixUnit, SIDE, lines};
+
+use crate::{stored_float::StoredFloat, uninit};
+
+pub(crate) use sums::{Summands, UnitSums};
+
+/// Strips of a task, at least: fewer would load each strip of the other matrix too often.
+pub(crate) const FEW: usize = 2;
+
+/// Elements of 32 bits that take as much memory as a [`Line`].
+const OF_LINE: usize = 16;
+
+/// Elements that the unit multiplies.
+pub(crate) trait UnitElement: Element + StoredFloat {}
+
+impl<E: Element + StoredFloat> UnitElement for E {}
+
+/// The unit that multiplies matrices of these formats, if there is one.
+pub(crate) fn unit_for(left: DType, right: DType) -> Option<MatrixUnit> {
+    let has_unit = left == right && matches!(left, DType::BF16 | DType::F32);
+    has_unit.then(MatrixUnit::of_this_processor).flatten()
+}
+
+/// The parts of an element of a format.
+pub(crate) fn parts_of(dtype: DType) -> usize {
+    if dtype == DType::BF16 { bf16::PARTS } else { f32::PARTS }
+}
+
+/// Elements of 32 bits that take as much memory as the lines of `count` vectors.
+pub(crate) fn elements_of_lines(count: usize, inner: usize, parts: usize) -> usize {
+    lines(count, inner, parts) * OF_LINE
+}
+
+/// Elements of 32 bits in which there are the lines of `count` vectors, wherever the elements begin.
+pub(crate) fn elements_around_lines(count: usize, inner: usize, parts: usize) -> usize {
+    elements_of_lines(count, inner, parts) + OF_LINE
+}
+
+/// Packs `count` vectors strip by strip, in all threads. `pack` takes the first vector of a strip, the number of its vectors, and its lines.
+pub(crate) fn packed<E: UnitElement>(
+    count: usize,
+    inner: usize,
+    pack: impl Fn(usize, usize, &mut [Line]) + Sync,
+) -> Vec<Line> {
+    uninit::filled_anew(lines(count, inner, E::PARTS), lines(1, inner, E::PARTS), |index, strip| {
+        let first = index * SIDE;
+        pack(first, SIDE.min(count - first), strip);
+    })
+}
+
+/// Vectors of a task: at most so many, and as many for all threads as can be.
+pub(crate) fn of_task(vectors: usize, most: usize) -> usize {
+    let (strips, threads) = (vectors.div_ceil(SIDE), rayon::current_num_threads());
+    let of_thread = |of_task: &usize| strips.div_ceil(*of_task).div_ceil(threads) * of_task;
+    SIDE * (FEW..=most / SIDE).rev().min_by_key(of_thread).unwrap_or(FEW)
+}
+
+/// Strips of columns that are multiplied at once, so that their products are written as rows of some length. Where rows to multiply are
+/// long, only a part of each is in the cache, and more strips use it.
+pub(crate) fn strips_at_once(inner: usize) -> usize {
+    const WHOLE: usize = 768;
+    if inner <= WHOLE { 8 } else { 16 }
+}
+
+/// Multiplies `left` by all strips of `right`. `write` takes the products with some strips, and how many there are with each.
+pub(crate) fn some_strips<E: UnitElement>(
+    unit: MatrixUnit,
+    [left, right]: [&[Line]; 2],
+    [inner, columns]: [usize; 2],
+    sums: &mut [f32],
+    mut write: impl FnMut(&[f32], usize),
+) {
+    let (of_strip, strips) = (lines(1, inner, E::PARTS), columns.div_ceil(SIDE));
+    let at_once = strips_at_once(inner);
+    let products = sums.len() / strips.min(at_once).max(1);
+    for first in (0..strips).step_by(at_once) {
+        let some = first..(first + at_once).min(strips);
+        let sums = &mut sums[..some.len() * products];
+        let right = &right[some.start * of_strip..some.end * of_strip];
+        unit.multiply::<E>([left, right], inner, sums, false);
+        write(sums, products);
+    }
+}
