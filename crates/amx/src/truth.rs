@@ -147,6 +147,35 @@ mod tests {
     }
 
     #[test]
+    fn some_of_larger_vectors_are_packed_as_a_copy_of_them() {
+        let Some(unit) = MatrixUnit::of_this_processor() else {
+            println!("skipped: this processor has no matrix unit");
+            return;
+        };
+        let (count, inner) = (75, 110);
+        let elements = numbers(6, count * inner, |number| number);
+        for all in [Vectors::along(&elements, inner, count), Vectors::across(&elements, count, count, inner)]
+        {
+            for (vectors, indices) in [(3..75, 5..101), (0..32, 32..64), (7..8, 109..110), (70..70, 0..110)] {
+                let some = all.some_of(vectors.clone(), indices.clone());
+                let copy: Vec<f32> = vectors
+                    .clone()
+                    .flat_map(|vector| indices.clone().map(move |index| all.element(vector, index)))
+                    .collect();
+                let copy = Vectors::along(&copy, indices.len(), vectors.len());
+                for pack in [MatrixUnit::pack_left, MatrixUnit::pack_right] {
+                    let packed = [some, copy].map(|vectors| {
+                        let mut strips = vec![Line::ZERO; lines(vectors.count, vectors.inner, 3)];
+                        pack(unit, vectors, &mut strips);
+                        strips
+                    });
+                    assert!(packed[0] == packed[1], "{vectors:?} {indices:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_greatest_numbers_make_finite_products() {
         let Some(unit) = MatrixUnit::of_this_processor() else {
             println!("skipped: this processor has no matrix unit");

@@ -23,7 +23,7 @@ pub(super) struct ConvFrame {
     pub(super) images: usize,
     /// Rows of a task: about the least, and the most.
     pub(super) rows: [usize; 2],
-    /// Elements of the weights in tiles.
+    /// Elements of 32 bits that take as much memory as the packed weights.
     pub(super) weight_elements: usize,
     /// Elements of a task's workspace.
     pub(super) elements_of_task: usize,

@@ -172,7 +172,8 @@ mod tests {
         cases.push(case(4, [70, 60], [16, 15], [3, 1, 1]));
         // So many channels that the matrix unit is faster for 32 bits too.
         for (kernel, stride, padding) in [(1, 1, 0), (1, 2, 0), (3, 1, 1), (3, 2, 1), (3, 3, 0), (1, 1, 1)] {
-            cases.push(case(3, [290, 200], [7, 5], [kernel, stride, padding]));
+            cases.push(case(3, [290, 210], [7, 5], [kernel, stride, padding]));
+            cases.push(case(2, [1, 5], [4, 4], [kernel, stride, padding]));
         }
         cases.push(case(2, [40, 130], [24, 25], [3, 1, 1]));
         cases.push(case(2, [210, 210], [23, 24], [1, 1, 0]));
@@ -279,29 +280,46 @@ mod tests {
     }
 
     #[test]
+    fn of_an_empty_batch_the_gradient_of_kernels_is_zero() {
+        for dtype in [DType::F32, DType::BF16] {
+            for taps in [1, 3] {
+                let made = case(0, [200, 210], [4, 4], [taps, 1, taps / 2]).made(Kernels::Cpu, dtype);
+                let counts = made.each_ref().map(Vec::len);
+                assert_eq!(counts, [0, 0, 200 * 210 * taps * taps], "{dtype:?}");
+                assert!(made[2].iter().all(|value| *value == 0.0), "{dtype:?}");
+            }
+        }
+    }
+
+    #[test]
     fn the_bits_do_not_depend_on_the_number_of_threads() {
         // Numbers whose sum depends on the order of summation.
         let value = |at: usize| ((at * 7919 % 1013) as f32 / 1013.0 - 0.5).exp();
-        let tensor = |dims: [usize; 4]| {
+        let tensor = |dims: [usize; 4], dtype: DType| {
             let values: Vec<f32> = (0..dims.iter().product()).map(value).collect();
-            Tensor::<4>::from_data(TensorData::new(values, dims), &Device::flex())
+            cast(Tensor::<4>::from_data(TensorData::new(values, dims), &Device::flex()), dtype, Kernels::Cpu)
         };
-        for case in [
+        let cases = [
             case(6, [70, 90], [4, 4], [3, 1, 1]),
             case(3, [33, 65], [20, 20], [3, 2, 1]),
             case(1, [600, 40], [7, 7], [1, 1, 0]),
             case(9, [150, 90], [9, 8], [3, 1, 1]),
-        ] {
+            // Those of the matrix unit, for 32 bits too.
+            case(5, [220, 230], [9, 8], [1, 1, 0]),
+            case(9, [150, 330], [9, 8], [3, 2, 1]),
+        ];
+        for (case, dtype) in cases.into_iter().flat_map(|case| [(case, DType::F32), (case, DType::BF16)]) {
             let [input, weight, output] = case.dims();
             let all = |threads: usize| {
                 let pool =
                     rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads start");
                 pool.install(|| {
-                    let (x, w, g) = (tensor(input), tensor(weight), tensor(output));
+                    let (x, w, g) = (tensor(input, dtype), tensor(weight, dtype), tensor(output, dtype));
                     let made = conv2d(x.clone(), w.clone(), case.slide, Kernels::Cpu);
                     let back = conv2d_backward(|| x, input, w, g, case.slide, [true; 2], Kernels::Cpu);
                     [Some(made), back.input, back.weight].map(|tensor| {
-                        let values = AnyTensor::from(tensor.expect("it is wanted")).to_host();
+                        let wide = cast(tensor.expect("it is wanted"), DType::F32, Kernels::Cpu);
+                        let values = AnyTensor::from(wide).to_host();
                         values
                             .expect("the CPU does not fail")
                             .into_iter()
@@ -312,7 +330,7 @@ mod tests {
             };
             let alone = all(1);
             for threads in [2, 3, 16] {
-                assert!(all(threads) == alone, "{case:?} with {threads} threads");
+                assert!(all(threads) == alone, "{case:?} {dtype:?} with {threads} threads");
             }
         }
     }

@@ -39,7 +39,8 @@ struct ImagePart {
 }
 
 impl SumsByUnit {
-    /// The gradient of a convolution with these axes, of numbers of a format; `None` if vectors are faster.
+    /// The gradient of a convolution with these axes, of numbers of a format. `None` if the unit cannot multiply them, or if
+    /// vectors are faster.
     pub(super) fn where_it_pays(sizes: ConvSizes, axes: &[Axis; 2], dtype: DType) -> Option<Self> {
         let [features, outputs] = [sizes.channels[0] * sizes.taps(), sizes.channels[1]];
         let unit = unit_for(dtype, dtype)?;
@@ -56,7 +57,7 @@ impl SumsByUnit {
         let parts = charge(Account::Host, || parts(sizes, axes));
         let of_part = parts.iter().map(|part| part.count).max().unwrap_or(0);
         let most = (PIXELS / of_part.max(1)).max(1);
-        // As many images in each block as can be.
+        // The blocks are as even as possible.
         let images =
             if parts.len() == 1 { sizes.batch.div_ceil(sizes.batch.div_ceil(most).max(1)).max(1) } else { 1 };
         let sums = UnitSums { unit, outputs, features, inner: images * of_part, parts: parts_of(dtype) };
@@ -95,20 +96,13 @@ fn parts(sizes: ConvSizes, axes: &[Axis; 2]) -> Vec<ImagePart> {
 }
 
 /// The inputs of a tap of some pixels of an image, line by line.
-fn lines(
-    pixels: &Range<usize>,
-    sizes: ConvSizes,
-    [down, across]: &[Axis; 2],
-    tap: [usize; 2],
-) -> Vec<PixelRun> {
+fn lines(pixels: &Range<usize>, sizes: ConvSizes, axes: &[Axis; 2], tap: [usize; 2]) -> Vec<PixelRun> {
     let (width, of_input) = (sizes.output[1].max(1), sizes.input[1]);
-    let within = across.pixels_within(tap[1]);
     let run = |row: usize| {
         let line = row * width;
-        let begin = pixels.start.max(line + within.start);
-        let length = pixels.end.min(line + within.end).checked_sub(begin)?;
-        let source = down.read(row, tap[0])? * of_input + across.read(begin - line, tap[1])?;
-        Some(PixelRun { at: begin - pixels.start, length, source, step: across.stride })
+        let columns = pixels.start.max(line) - line..pixels.end.min(line + width) - line;
+        let at = line + columns.start - pixels.start;
+        PixelRun::read(axes, of_input, [row, at], columns, tap)
     };
     (pixels.start / width..pixels.end.div_ceil(width)).filter_map(run).collect()
 }

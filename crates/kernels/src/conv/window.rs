@@ -1,5 +1,5 @@
-//! The layout of the copies that a convolution reads. Zeros surround the pixels, so that each tap is at a fixed distance
-//! from its pixel.
+//! Which pixels of its source a convolution reads, and the layout of copies of them: zeros surround the pixels there, so that each tap is at
+//! a fixed distance from its pixel.
 
 use std::ops::Range;
 
@@ -88,6 +88,14 @@ pub(super) fn backward_grids([down, across]: &[Axis; 2]) -> Vec<[Axis; 2]> {
     grids.filter(|axes| axes.iter().all(|axis| axis.grid > 0 && !axis.taps.is_empty())).collect()
 }
 
+/// The index in a kernel of each tap of two axes.
+pub(super) fn kernel_indices(
+    [down, across]: &[Axis; 2],
+    [_, width]: [usize; 2],
+) -> impl Iterator<Item = usize> {
+    down.taps.iter().flat_map(move |y| across.taps.iter().map(move |x| y * width + x))
+}
+
 /// A copy of a source along an axis, with zeros where it ends, for some neighbouring pixels of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
@@ -166,6 +174,22 @@ pub(super) struct PixelRun {
 }
 
 impl PixelRun {
+    /// What the pixels `columns` of a line of a grid read for a tap, from a source with lines of `width` pixels; `None` if that is zeros alone.
+    /// `at`: the place of the first of them in the copy.
+    pub(super) fn read(
+        [down, across]: &[Axis; 2],
+        width: usize,
+        [line, at]: [usize; 2],
+        columns: Range<usize>,
+        tap: [usize; 2],
+    ) -> Option<Self> {
+        let within = across.pixels_within(tap[1]);
+        let begin = columns.start.max(within.start);
+        let length = columns.end.min(within.end).checked_sub(begin)?;
+        let source = down.read(line, tap[0])? * width + across.read(begin, tap[1])?;
+        Some(Self { at: at + begin - columns.start, length, source, step: across.stride })
+    }
+
     /// Copies the pixels of a source to a line.
     #[inline(always)]
     pub(super) fn copy<E: Copy>(self, source: &[E], line: &mut [E]) {

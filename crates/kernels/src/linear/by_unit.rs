@@ -11,7 +11,7 @@ use crate::{
     custom_op::{Workspace, split},
     feed_forward::Activation,
     matrix_unit::{
-        FEW, Summands, UnitElement, UnitSums, elements_around_lines, elements_of_lines, of_task, packed,
+        FEW, Summands, UnitElement, UnitSums, elements_around_lines, elements_of_lines, of_task, packed_in,
         parts_of, some_strips, strips_at_once,
     },
     panels::DEPTH,
@@ -126,7 +126,8 @@ impl ByUnit {
 
     fn packed<E: UnitElement>(self, right: &[E]) -> Vec<Line> {
         let Matrix { inner, columns, are_columns_along } = self.matrix;
-        packed::<E>(columns, inner, |first, count, strip| {
+        let memory = Vec::with_capacity(lines(columns, inner, E::PARTS));
+        packed_in::<E>(memory, columns, inner, |first, count, strip| {
             let columns = match are_columns_along {
                 true => Vectors::along(&right[first * inner..], inner, count),
                 false => Vectors::across(&right[first..], columns, count, inner),

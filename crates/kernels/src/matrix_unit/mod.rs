@@ -42,13 +42,16 @@ pub(crate) fn elements_around_lines(count: usize, inner: usize, parts: usize) ->
     elements_of_lines(count, inner, parts) + OF_LINE
 }
 
-/// Packs `count` vectors strip by strip, in all threads. `pack` takes the first vector of a strip, the number of its vectors, and its lines.
-pub(crate) fn packed<E: UnitElement>(
+/// Packs `count` vectors strip by strip, in all threads, into `memory`, which has room for them. `pack` takes the first vector of a strip, the
+/// number of its vectors, and its lines.
+pub(crate) fn packed_in<E: UnitElement>(
+    memory: Vec<Line>,
     count: usize,
     inner: usize,
     pack: impl Fn(usize, usize, &mut [Line]) + Sync,
 ) -> Vec<Line> {
-    uninit::filled_anew(lines(count, inner, E::PARTS), lines(1, inner, E::PARTS), |index, strip| {
+    let (all, of_strip) = (lines(count, inner, E::PARTS), lines(1, inner, E::PARTS));
+    uninit::filled_in(memory, all, of_strip, |index, strip| {
         let first = index * SIDE;
         pack(first, SIDE.min(count - first), strip);
     })

@@ -5,7 +5,8 @@ use std::ops::Range;
 use oomph_amx::{Line, MatrixUnit, SIDE, Vectors, lines};
 
 use super::{
-    FEW, UnitElement, elements_around_lines, elements_of_lines, of_task, packed, some_strips, strips_at_once,
+    FEW, UnitElement, elements_around_lines, elements_of_lines, of_task, packed_in, some_strips,
+    strips_at_once,
 };
 use crate::{
     custom_op::{Workspace, split},
@@ -18,7 +19,7 @@ const OUTPUTS: usize = 192;
 
 /// Two matrices, outputs and features, of which the products are summed over an inner index, block by block.
 pub(crate) trait Summands<E>: Sync {
-    /// The number of blocks.
+    /// The number of blocks. Even if there is none, the first one is asked for, and has no inner indices.
     fn blocks(&self) -> usize;
 
     /// Inner indices of a block.
@@ -76,18 +77,28 @@ impl UnitSums {
         let of_task = of_task(self.outputs, OUTPUTS);
         let of_each = (of_task * self.features).max(1);
         let elements = Vec::with_capacity(self.outputs * self.features);
+        let mut packed = Vec::with_capacity(lines(self.features, self.inner, self.parts));
         // Inside the pool, so that the calling thread waits for it once.
         rayon::scope(|_| {
             // Each thread zeroes what it adds to next, so that it lies in its cache.
             let (mut weight, ()) = uninit::made_in(elements, self.outputs * self.features, |weight| {
                 let weights = weight.parts(of_each).map(|weight| move || weight.zeroed());
-                self.add_block(summands, 0, weights, of_task, bias);
+                packed = self.pack(summands, 0, std::mem::take(&mut packed));
+                self.add_block(summands, 0, &packed, weights, of_task, bias);
             });
             for block in 1..summands.blocks() {
                 let weights = weight.chunks_mut(of_each).map(|weight| move || weight);
-                self.add_block(summands, block, weights, of_task, bias);
+                packed = self.pack(summands, block, std::mem::take(&mut packed));
+                self.add_block(summands, block, &packed, weights, of_task, bias);
             }
             weight
+        })
+    }
+
+    /// Packs the features of a block.
+    fn pack<E: UnitElement>(self, summands: &impl Summands<E>, block: usize, memory: Vec<Line>) -> Vec<Line> {
+        packed_in::<E>(memory, self.features, summands.inner(block), |first, count, strip| {
+            summands.features(block, first..first + count, |columns| self.unit.pack_right(columns, strip));
         })
     }
 
@@ -96,13 +107,11 @@ impl UnitSums {
         self,
         summands: &impl Summands<E>,
         block: usize,
+        packed: &[Line],
         weights: impl Iterator<Item = W> + Send,
         of_task: usize,
         bias: &mut [f32],
     ) {
-        let packed = packed::<E>(self.features, summands.inner(block), |first, count, strip| {
-            summands.features(block, first..first + count, |columns| self.unit.pack_right(columns, strip));
-        });
         let mut biases = bias.chunks_mut(of_task);
         let tasks = weights.enumerate().map(|(part, weight)| Task {
             first: part * of_task,
@@ -112,7 +121,7 @@ impl UnitSums {
         workers::each(tasks, self.workspace(), |Task { first, weight, bias }, memory| {
             let weight = weight();
             let count = weight.len() / self.features.max(1);
-            self.add(summands, block, first..first + count, &packed, weight, memory);
+            self.add(summands, block, first..first + count, packed, weight, memory);
             summands.add_bias(block, first, bias);
         });
     }

@@ -2,7 +2,7 @@ use oomph_amx::SIDE;
 
 use crate::conv::{
     product::ConvProduct,
-    window::{Axis, PixelRun},
+    window::{Axis, PixelRun, kernel_indices},
 };
 
 /// The pixels of the target that belong to the same taps.
@@ -12,8 +12,6 @@ pub(super) struct Grid {
     widths: [usize; 2],
     /// The index in the kernel of each tap.
     pub(super) kernel: Vec<usize>,
-    /// The pixels of some images, strip by strip.
-    pub(super) strips: Vec<Vec<Piece>>,
     /// The begin of the grid's packed weights.
     pub(super) weights: usize,
 }
@@ -37,16 +35,13 @@ pub(super) struct Run {
 }
 
 impl Grid {
-    pub(super) fn new(product: ConvProduct, axes: &[Axis; 2], images: usize, weights: usize) -> Self {
-        let [down, across] = axes;
-        let [_, width] = product.kernel;
-        let kernel = down.taps.iter().flat_map(|y| across.taps.iter().map(move |x| y * width + x)).collect();
+    pub(super) fn new(product: ConvProduct, axes: &[Axis; 2], weights: usize) -> Self {
+        let kernel = kernel_indices(axes, product.kernel).collect();
         let (axes, widths) = match as_one_line(axes) {
             Some(axes) => (axes, [0; 2]),
             None => (axes.clone(), [product.source[1], product.target[1]]),
         };
-        let strips = strips(&axes, images);
-        Self { axes, widths, kernel, strips, weights }
+        Self { axes, widths, kernel, weights }
     }
 
     /// Inner indices: channel by channel, tap by tap.
@@ -65,29 +60,36 @@ impl Grid {
         [(top + piece.row * under) * self.widths[1] + left + piece.column * step, step]
     }
 
-    /// What a strip reads of the first `images` images, for each tap.
-    pub(super) fn runs(&self, strip: &[Piece], images: usize) -> Vec<Vec<Run>> {
-        let taps = self.axes[0].taps.len() * self.axes[1].taps.len();
-        let of_tap = |tap| {
-            strip
-                .iter()
-                .filter(|piece| piece.image < images)
-                .filter_map(|piece| self.run(piece, tap))
-                .collect()
-        };
-        (0..taps).map(|tap| of_tap([tap / self.axes[1].taps.len(), tap % self.axes[1].taps.len()])).collect()
+    /// Strips of the pixels of some images, which stand one behind the other.
+    pub(super) fn strips(&self, images: usize) -> usize {
+        (images * self.pixels()).div_ceil(SIDE)
     }
 
-    /// What a piece reads for a tap, if there is a pixel.
-    fn run(&self, piece: &Piece, tap: [usize; 2]) -> Option<Run> {
-        let [down, across] = &self.axes;
-        let within = across.pixels_within(tap[1]);
-        let begin = piece.column.max(within.start);
-        let end = (piece.column + piece.length).min(within.end);
-        let source = down.read(piece.row, tap[0])? * self.widths[0] + across.read(begin, tap[1])?;
-        let at = piece.at + begin - piece.column;
-        let pixels = PixelRun { at, length: end.checked_sub(begin)?, source, step: across.stride };
-        Some(Run { image: piece.image, pixels })
+    /// The pixels of a strip, line by line.
+    pub(super) fn pieces(&self, strip: usize, images: usize) -> impl Iterator<Item = Piece> {
+        let ([lines, width], first) = (self.axes.each_ref().map(|axis| axis.grid.max(1)), strip * SIDE);
+        let end = (images * self.pixels()).min(first + SIDE);
+        let mut next = first;
+        std::iter::from_fn(move || {
+            let (line, column, at) = (next / width, next % width, next - first);
+            next = end.min(next + width - column);
+            let length = next - first - at;
+            (length > 0).then_some(Piece { image: line / lines, at, length, row: line % lines, column })
+        })
+    }
+
+    /// What a strip reads of some images, for each tap.
+    pub(super) fn runs(&self, strip: usize, images: usize) -> Vec<Vec<Run>> {
+        let width = self.axes[1].taps.len();
+        let of_tap = |tap| {
+            let run = |piece: Piece| {
+                let columns = piece.column..piece.column + piece.length;
+                let pixels = PixelRun::read(&self.axes, self.widths[0], [piece.row, piece.at], columns, tap)?;
+                Some(Run { image: piece.image, pixels })
+            };
+            self.pieces(strip, images).filter_map(run).collect()
+        };
+        (0..self.kernel.len()).map(|tap| of_tap([tap / width, tap % width])).collect()
     }
 }
 
@@ -122,42 +124,31 @@ fn as_one_line(axes: &[Axis; 2]) -> Option<[Axis; 2]> {
     axes.iter().all(lies_as_it_is).then(|| [axis(1), axis(axes[0].grid * axes[1].grid)])
 }
 
-/// The pixels of some images, cut into strips.
-fn strips([down, across]: &[Axis; 2], images: usize) -> Vec<Vec<Piece>> {
-    let mut strips: Vec<Vec<Piece>> = Vec::new();
-    let mut at = SIDE;
-    for (image, row) in (0..images).flat_map(|image| (0..down.grid).map(move |row| (image, row))) {
-        let mut column = 0;
-        while column < across.grid {
-            if at == SIDE {
-                strips.push(Vec::new());
-                at = 0;
-            }
-            let length = (SIDE - at).min(across.grid - column);
-            strips
-                .last_mut()
-                .into_iter()
-                .for_each(|strip| strip.push(Piece { image, at, length, row, column }));
-            (at, column) = (at + length, column + length);
-        }
-    }
-    strips
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conv::product::ConvSizes;
 
     #[test]
     fn every_pixel_of_every_image_is_in_one_strip() {
-        let axes = [3, 50].map(|size| Axis::forward(size, 3, 2, 1));
-        let strips = strips(&axes, 3);
-        let pixels = 3 * axes[0].grid * axes[1].grid;
-        assert_eq!(strips.len(), pixels.div_ceil(SIDE));
-        let lengths = strips.iter().map(|strip| strip.iter().map(|piece| piece.length).sum::<usize>());
-        assert_eq!(lengths.sum::<usize>(), pixels);
-        for strip in &strips {
-            assert!(strip.windows(2).all(|pair| pair[0].at + pair[0].length == pair[1].at), "{strip:?}");
+        let product = ConvProduct::forward(ConvSizes {
+            batch: 3,
+            channels: [1, 1],
+            input: [3, 50],
+            output: [2, 25],
+            kernel: [3; 2],
+        });
+        let grid = Grid::new(product, &[3, 50].map(|size| Axis::forward(size, 3, 2, 1)), 0);
+        let mut found = Vec::new();
+        for strip in 0..grid.strips(3) {
+            let mut at = 0;
+            for piece in grid.pieces(strip, 3) {
+                assert_eq!(piece.at, at);
+                at += piece.length;
+                found.extend((0..piece.length).map(|i| [piece.image, piece.row, piece.column + i]));
+            }
         }
+        let all = (0..3).flat_map(|image| (0..50).map(move |pixel| [image, pixel / 25, pixel % 25]));
+        assert_eq!(found, all.collect::<Vec<_>>());
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     uninit,
 };
 
-use grid::{Grid, Piece, Run};
+use grid::{Grid, Run};
 
 /// Inner indices that are multiplied at once: with the most rows of a task, their kernels take ¾ MiB of the second-level cache in 32 bits.
 const INNER: usize = 256;
@@ -76,7 +76,7 @@ impl ByUnit {
         let parts = parts_of(dtype);
         let mut weights = 0;
         let of_axes = |axes: &[Axis; 2]| {
-            let grid = Grid::new(product, axes, images, weights);
+            let grid = Grid::new(product, axes, weights);
             weights += lines(product.rows, grid.inner(product), parts);
             grid
         };
@@ -86,7 +86,7 @@ impl ByUnit {
 
     /// Strips of pixels that are multiplied at once.
     fn at_once(&self) -> usize {
-        let strips = self.grids.iter().map(|grid| grid.strips.len()).max().unwrap_or(0);
+        let strips = self.grids.iter().map(|grid| grid.strips(self.images)).max().unwrap_or(0);
         (PRODUCTS / (self.most_rows() * SIDE).max(1)).clamp(1, strips.max(1))
     }
 
@@ -113,9 +113,10 @@ impl ByUnit {
     ) {
         let [of_row, of_channel] = self.product.weights;
         let taps = grid.kernel.len();
+        let all_inner = grid.inner(self.product);
         if of_channel == taps && grid.kernel.iter().copied().eq(0..taps) {
             // The weights of a row are contiguous over channels and taps.
-            let all = Vectors::along(weights, of_row, self.product.rows);
+            let all = Vectors::along(weights, all_inner, self.product.rows);
             return self.unit.pack_left(all.some_of(rows, inner), to);
         }
         let mut gathered = [[E::ZERO; SIDE]; SIDE];
@@ -168,15 +169,18 @@ impl ByUnit {
         &self,
         grid: &Grid,
         products: &[f32],
-        strips: &[Vec<Piece>],
+        strips: Range<usize>,
         task: &mut ConvTask<'_, E>,
     ) {
-        let (images, pixels) = (task.images.len(), self.product.target[0] * self.product.target[1]);
+        let pixels = self.product.target[0] * self.product.target[1];
         let of_strip = products.len() / strips.len().max(1);
+        let pieces: Vec<_> = charge(Account::Host, || {
+            strips.map(|strip| grid.pieces(strip, task.images.len()).collect::<Vec<_>>()).collect()
+        });
         for row in 0..task.rows {
-            for (strip, products) in strips.iter().zip(products.chunks_exact(of_strip.max(1))) {
+            for (pieces, products) in pieces.iter().zip(products.chunks_exact(of_strip.max(1))) {
                 let products = &products[row * SIDE..][..SIDE];
-                for piece in strip.iter().take_while(|piece| piece.image < images) {
+                for piece in pieces {
                     let [first, step] = grid.target(piece);
                     let to = &mut task.images[piece.image][row * pixels..][..pixels][first..];
                     write(&products[piece.at..][..piece.length], to, step);
@@ -241,13 +245,13 @@ impl<E: UnitElement> ConvAlgorithm<E> for ByUnit {
         let [products, memory] = split(workspace, self.parts_of_workspace());
         let (memory, rows) = (Line::within(memory), task.rows.next_multiple_of(SIDE));
         for grid in &self.grids {
-            let pixels = task.images.len() * grid.pixels();
-            let all = grid.inner(self.product);
-            for strips in grid.strips[..pixels.div_ceil(SIDE)].chunks(self.at_once()) {
+            let (images, all) = (task.images.len(), grid.inner(self.product));
+            let (count, at_once) = (grid.strips(images), self.at_once());
+            for first in (0..count).step_by(at_once) {
+                let strips = first..count.min(first + at_once);
                 let products = &mut products[..strips.len() * SIDE * rows];
-                let runs: Vec<_> = charge(Account::Host, || {
-                    strips.iter().map(|strip| grid.runs(strip, task.images.len())).collect()
-                });
+                let runs: Vec<_> =
+                    charge(Account::Host, || strips.clone().map(|strip| grid.runs(strip, images)).collect());
                 for first in (0..all).step_by(INNER) {
                     let inner = first..(first + INNER).min(all);
                     let of_strip = lines(1, inner.len(), E::PARTS);

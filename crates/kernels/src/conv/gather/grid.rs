@@ -78,12 +78,6 @@ impl Grid {
         self.axes[0].taps.len() * self.axes[1].taps.len()
     }
 
-    /// The index in the kernel of each tap.
-    pub(super) fn kernel_indices(&self, [_, width]: [usize; 2]) -> impl Iterator<Item = usize> {
-        let [down, across] = &self.axes;
-        down.taps.iter().flat_map(move |y| across.taps.iter().map(move |x| y * width + x))
-    }
-
     /// Determines how the columns of each tile of a block are read.
     fn cut(&mut self, tile: Tile, images: usize) {
         let [down, across] = &self.axes;

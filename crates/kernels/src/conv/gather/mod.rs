@@ -19,6 +19,7 @@ use oomph_core::{Account, charge};
 use super::{
     algorithm::{ConvAlgorithm, ConvFrame, fill_tiles},
     product::ConvTask,
+    window::kernel_indices,
 };
 use crate::{
     interleave::{interleave, interleave_some},
@@ -139,7 +140,8 @@ impl<E: StoredFloat> SimdLoops for GatherPacking<'_, E> {
         let Self { gather, grid, weights, channels, rows, tile } = self;
         let tile = tile.zeroed();
         let [of_row, of_channel] = gather.product.weights;
-        let taps = charge(Account::Host, || grid.kernel_indices(gather.product.kernel).collect::<Vec<_>>());
+        let taps =
+            charge(Account::Host, || kernel_indices(&grid.axes, gather.product.kernel).collect::<Vec<_>>());
         if of_channel == taps.len() && taps.iter().copied().eq(0..taps.len()) {
             // The weights of a row are contiguous over channels and taps, in the order of the tile.
             let depth = channels.len() * taps.len();
