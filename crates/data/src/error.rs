@@ -394,7 +394,7 @@ impl DataError {
             | Self::RecordedTokenizer { .. }
             | Self::Tokenizer(_)
             | Self::TokenFile(_)
-            | Self::OtherVocabulary { .. } => self.tokenizer_hint(),
+            | Self::OtherVocabulary { .. } => return Some(self.tokenizer_hint()),
             Self::EmptyText { .. } => "name a file or folder with text",
             Self::UnknownToken { .. } => "use a vocabulary with `<unk>`, which takes any text",
             Self::TooShort { .. } => "use a longer text, lower `data.steps`, or change `data.held_out`",
@@ -427,18 +427,21 @@ impl DataError {
 
 impl DataError {
     /// The way out where a tokenizer or its tokens are wrong.
-    fn tokenizer_hint(&self) -> &'static str {
-        match self {
+    fn tokenizer_hint(&self) -> String {
+        let hint = match self {
+            Self::OtherVocabulary { found, .. } => {
+                return format!(
+                    "`--set data.vocabulary={found}` fits this tokenizer; or name another one with `--set data.tokenizer=…`"
+                );
+            }
             Self::Tokenizer(error) => error.hint(),
             Self::TokenFile(error) => error.hint(),
-            Self::OtherVocabulary { .. } => {
-                "correct `data.vocabulary`, or leave it out: with `data.level=bpe` it is for plans without the tokenizer"
-            }
             _ => {
                 "`oomph tokenizer TEXT --vocabulary 4096` makes one from a text; name it with \
                  `--set data.tokenizer=tokenizer.json`"
             }
-        }
+        };
+        hint.to_owned()
     }
 }
 

@@ -119,7 +119,7 @@ impl ModelError {
             }
             Self::NotAdapted { layers, .. } => {
                 let layer = layers.first()?;
-                Some(format!("name layers or stages, as in `--set model.lora.targets={layer}`"))
+                Some(format!("name layers or stages, as in `--set 'model.lora.targets=[\"{layer}\"]'`"))
             }
             Self::DuplicateStage { .. } | Self::Empty | Self::Device(_) => None,
         }

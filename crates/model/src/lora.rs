@@ -1,5 +1,7 @@
 //! Low-rank adapters of weights (LoRA: Hu et al. 2021, <https://arxiv.org/abs/2106.09685>).
 
+use std::ops::Bound;
+
 use burn::{
     module::{ModuleMapper, ModuleVisitor, Param},
     tensor::Tensor,
@@ -48,7 +50,7 @@ impl Lora {
     /// A setting has a wrong type or is out of range.
     pub fn read(settings: &Section) -> Result<Option<Self>, ConfigError> {
         let rank = settings.optional_integer("lora.rank", 1..=4096)?;
-        let alpha = settings.optional_number("lora.alpha", f64::MIN_POSITIVE..)?;
+        let alpha = settings.optional_number("lora.alpha", (Bound::Excluded(0.0), Bound::Unbounded))?;
         let [targets, train] = [settings.strings("lora.targets", &[])?, settings.strings("lora.train", &[])?];
         let Some(rank) = rank else {
             for key in ["lora.alpha", "lora.targets", "lora.train"] {

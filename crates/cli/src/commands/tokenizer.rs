@@ -27,7 +27,7 @@ file too. Every text has tokens, since each byte is one. The same text gives the
 Examples:
   oomph tokenizer book.txt --vocabulary 4096
   oomph tokenizer corpus/ --vocabulary 32000 --out corpus.json
-  oomph train gpt --set data.path=book.txt --set data.level=bpe --set data.tokenizer=tokenizer.json")]
+  oomph train gpt-bpe --set data.path=book.txt --set data.tokenizer=tokenizer.json")]
 pub(crate) struct TokenizerArguments {
     /// A text in UTF-8, plain or as `.gz`, a `.jsonl` or `.parquet` file, or a folder with such files
     #[arg(value_name = "TEXT")]

@@ -55,7 +55,7 @@ impl OpenSource for TextSettings {
         let told = self.told_vocabulary;
         let vocabulary = match self.kind {
             TokenKind::Listed(_) => told.or(is_shakespeare.then_some(SHAKESPEARE.1))?,
-            TokenKind::BytePairs => self.tokenizer(None).ok().map(|known| known.size()).or(told)?,
+            TokenKind::BytePairs => told.or_else(|| self.tokenizer(None).ok().map(|known| known.size()))?,
         };
         let held_out = (SHAKESPEARE.0 as f64 * self.held_out).round() as usize;
         let known = [SHAKESPEARE.0 - held_out, held_out].map(|tokens| tokens.saturating_sub(1) / self.steps);

@@ -128,9 +128,10 @@ impl PredictArguments {
         if let Some(path) = rest.iter().find(|path| is_model(path)) {
             return Err(CliError::ModelBehind { path: path.clone() });
         }
-        // A run that is not there, before images: another model must not answer. Digits behind a dot are a version.
+        // A run that is not there, before images or a text: another model must not answer. Digits behind a dot are a version.
         let is_digits = |ending: &OsStr| ending.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-        let is_missing = || !rest.is_empty() && !first.exists() && first.extension().is_none_or(is_digits);
+        let is_before = !rest.is_empty() || self.text.prompt.is_some();
+        let is_missing = || is_before && !first.exists() && first.extension().is_none_or(is_digits);
         Ok(if is_model(first) || is_missing() { (Some(first), rest) } else { (None, &self.paths) })
     }
 
