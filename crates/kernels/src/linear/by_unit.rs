@@ -196,7 +196,7 @@ pub(super) fn is_worth_it(sums: WeightSums) -> bool {
 }
 
 /// Gradients and inputs, by blocks of rows.
-pub(super) struct RowsToSum<'a, E> {
+struct RowsToSum<'a, E> {
     sums: WeightSums,
     gradient: &'a [E],
     input: &'a [E],

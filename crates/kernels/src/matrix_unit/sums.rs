@@ -48,11 +48,11 @@ pub(crate) struct UnitSums {
 }
 
 /// The sums of some outputs.
-struct Task<W, B> {
+struct Task<'a, W> {
     first: usize,
     /// Gives the memory of the sums.
     weight: W,
-    bias: B,
+    bias: &'a mut [f32],
 }
 
 impl UnitSums {

@@ -24,7 +24,7 @@ use crate::{
     uninit,
 };
 
-use grid::{Grid, Run};
+use grid::{Grid, Piece, Run};
 
 /// Inner indices that are multiplied at once: with the most rows of a task, their kernels take ¾ MiB of the second-level cache in 32 bits.
 const INNER: usize = 256;
@@ -175,15 +175,16 @@ impl ByUnit {
         let pixels = self.product.target[0] * self.product.target[1];
         let of_strip = products.len() / strips.len().max(1);
         let pieces: Vec<_> = charge(Account::Host, || {
-            strips.map(|strip| grid.pieces(strip, task.images.len()).collect::<Vec<_>>()).collect()
+            let with_target = |piece: Piece| (piece, grid.target(&piece));
+            let placed = |strip| grid.pieces(strip, task.images.len()).map(with_target).collect::<Vec<_>>();
+            strips.map(placed).collect()
         });
         for row in 0..task.rows {
             for (pieces, products) in pieces.iter().zip(products.chunks_exact(of_strip.max(1))) {
                 let products = &products[row * SIDE..][..SIDE];
-                for piece in pieces {
-                    let [first, step] = grid.target(piece);
-                    let to = &mut task.images[piece.image][row * pixels..][..pixels][first..];
-                    write(&products[piece.at..][..piece.length], to, step);
+                for (piece, [first, step]) in pieces {
+                    let to = &mut task.images[piece.image][row * pixels..][..pixels][*first..];
+                    write(&products[piece.at..][..piece.length], to, *step);
                 }
             }
         }
