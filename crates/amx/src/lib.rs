@@ -39,6 +39,6 @@ mod truth;
 mod unit;
 mod vectors;
 
-pub use line::{Line, SIDE, lines};
+pub use line::{FEW_ROWS, Line, SIDE, lines};
 pub use unit::MatrixUnit;
-pub use vectors::{Element, Vectors};
+pub use vectors::{Element, Rounded, Vectors};

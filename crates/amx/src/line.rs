@@ -2,11 +2,10 @@
 pub const SIDE: usize = 32;
 
 /// Vectors of a tile: a strip is two tiles wide.
-#[cfg_attr(
-    not(all(target_arch = "x86_64", target_os = "linux")),
-    expect(dead_code, reason = "no unit packs")
-)]
-pub(crate) const OF_TILE: usize = 16;
+pub(crate) const OF_TILE: usize = SIDE / 2;
+
+/// Rows that [`multiply_few`](crate::MatrixUnit::multiply_few) multiplies.
+pub const FEW_ROWS: usize = OF_TILE;
 
 /// A row of a tile of the unit, in packed strips: 64 bytes, as a line of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +21,13 @@ impl Line {
     pub fn within(memory: &mut [f32]) -> &mut [Self] {
         // SAFETY: both types have any bits, and neither has padding.
         let (_, lines, _) = unsafe { memory.align_to_mut() };
+        lines
+    }
+
+    /// As [`within`](Self::within), to read the lines. They are the same ones as long as the memory lies where it was written.
+    pub fn read_within(memory: &[f32]) -> &[Self] {
+        // SAFETY: as above.
+        let (_, lines, _) = unsafe { memory.align_to() };
         lines
     }
 }

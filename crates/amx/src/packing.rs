@@ -12,7 +12,7 @@ use std::arch::x86_64::{
 use half::{bf16, slice::HalfFloatSliceExt};
 
 use crate::{
-    Element, Line, Vectors,
+    Element, Line, Rounded, Vectors,
     line::{OF_TILE, SIDE},
 };
 
@@ -70,23 +70,11 @@ impl Load for f32 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
     unsafe fn along(elements: &[Self]) -> [__m512i; MOST_PARTS] {
-        /// The upper halves of both registers' numbers.
-        const UPPER: [u16; SIDE] = {
-            let mut upper = [0; SIDE];
-            let mut at = 0;
-            while at < SIDE {
-                upper[at] = 2 * at as u16 + 1;
-                at += 1;
-            }
-            upper
-        };
-        // SAFETY: a constant as long as a register.
-        let upper = unsafe { _mm512_loadu_si512(UPPER.as_ptr().cast()) };
         let (first, second) = elements.split_at(OF_TILE);
         let [first, second] = [parts(first), parts(second)];
         let mut both = first;
         for part in 0..MOST_PARTS {
-            both[part] = _mm512_permutex2var_epi16(first[part], upper, second[part]);
+            both[part] = upper_of_both(first[part], second[part]);
         }
         both
     }
@@ -102,13 +90,63 @@ impl Load for f32 {
     }
 }
 
+impl Load for Rounded {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+    unsafe fn along(elements: &[Self]) -> [__m512i; MOST_PARTS] {
+        let (first, second) = elements.split_at(OF_TILE);
+        let zero = _mm512_setzero_si512();
+        [upper_of_both(nearest(first), nearest(second)), zero, zero]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+    unsafe fn across([even, odd]: [&[Self]; 2]) -> [__m512i; MOST_PARTS] {
+        let zero = _mm512_setzero_si512();
+        let odd = _mm512_and_si512(nearest(odd), upper_halves());
+        [_mm512_or_si512(_mm512_srli_epi32::<16>(nearest(even)), odd), zero, zero]
+    }
+}
+
+/// The upper halves of both registers' numbers.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn upper_of_both(first: __m512i, second: __m512i) -> __m512i {
+    const UPPER: [u16; SIDE] = {
+        let mut upper = [0; SIDE];
+        let mut at = 0;
+        while at < SIDE {
+            upper[at] = 2 * at as u16 + 1;
+            at += 1;
+        }
+        upper
+    };
+    // SAFETY: a constant as long as a register.
+    let upper = unsafe { _mm512_loadu_si512(UPPER.as_ptr().cast()) };
+    _mm512_permutex2var_epi16(first, upper, second)
+}
+
+/// 16 numbers, whose upper halves are the nearest ones in bf16, of two the even one. What is not a number stays so.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn nearest(numbers: &[Rounded]) -> __m512i {
+    assert!(numbers.len() >= OF_TILE);
+    // SAFETY: there are as many numbers.
+    let bits = unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) };
+    let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+    let nearest = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    let is_not_a_number = _mm512_fpclass_ps_mask::<NOT_A_NUMBER>(_mm512_castsi512_ps(bits));
+    _mm512_mask_or_epi32(nearest, is_not_a_number, bits, _mm512_set1_epi32(0x0040_0000))
+}
+
+/// Classes of what is not a number.
+const NOT_A_NUMBER: i32 = 0x81;
+
 /// The three parts of 16 numbers, each in the upper half of 32 bits. What is not finite has one.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn parts(numbers: &[f32]) -> [__m512i; MOST_PARTS] {
-    /// Classes of what is not a number.
-    const NOT_A_NUMBER: i32 = 0x81;
-    /// These, and infinities.
+    /// What is not a number, and infinities.
     const NOT_FINITE: i32 = 0x99;
     assert!(numbers.len() >= OF_TILE);
     // SAFETY: there are as many numbers.
@@ -153,6 +191,10 @@ pub(crate) unsafe fn pack<E: Element>(vectors: Vectors<'_, E>, by_pair: bool, to
         let (strip, step) = (index / steps, index % steps);
         for half in 0..SIDE / OF_TILE {
             let place = [strip * SIDE + half * OF_TILE, step * SIDE];
+            if place[0] >= vectors.count {
+                lines[half * OF_TILE..].chunks_mut(SIDE).for_each(|lines| lines[..OF_TILE].fill(Line::ZERO));
+                continue;
+            }
             // SAFETY: the caller promises the instructions.
             let is_by_pair = unsafe { put(vectors, place, &mut lines[half * OF_TILE..]) };
             if is_by_pair != by_pair {

@@ -2,10 +2,14 @@
 
 use std::{
     arch::{asm, x86_64::__cpuid_count},
+    ops::Range,
     ptr,
 };
 
-use crate::{Element, Line, line::SIDE};
+use crate::{
+    Element, Line,
+    line::{OF_TILE, SIDE},
+};
 
 /// `arch_prctl`, its request for the right to use a feature of the processor with large registers, and the number of AMX's tiles (Linux,
 /// `Documentation/arch/x86/xstate.rst`).
@@ -78,12 +82,8 @@ pub(crate) unsafe fn multiply<E: Element>(
 ) {
     const { assert!(NEAR.is_multiple_of(SIDE * E::PARTS), "pieces of a strip are whole steps") };
     let of_columns = left.len() / of_strip * SIDE * SIDE;
-    let configuration = ptr::from_ref(const { &Configuration::WHOLE_TILES });
-    // SAFETY: the tiles are this thread's, and nothing else in this program uses them.
-    unsafe { asm!("ldtilecfg [{}]", in(reg) configuration, options(nostack, readonly)) };
-    let pieces = |of: std::ops::Range<usize>, length| {
-        of.clone().step_by(length).map(move |begin| begin..(begin + length).min(of.end))
-    };
+    // SAFETY: the caller promises that the tiles are permitted.
+    let _tiles = unsafe { WholeTiles::configured() };
     for at_once in pieces(0..of_strip, AT_ONCE) {
         for (column, right) in right.chunks_exact(of_strip).enumerate() {
             for near in pieces(at_once.clone(), NEAR) {
@@ -99,8 +99,59 @@ pub(crate) unsafe fn multiply<E: Element>(
             }
         }
     }
-    // SAFETY: as above. Without tiles in use the system saves fewer registers.
-    unsafe { asm!("tilerelease", options(nostack, nomem)) };
+}
+
+/// Multiplies the upper half of the strip `left` by all strips of `right`, two at a time.
+///
+/// # Safety
+/// As for [`multiply`], but `left` is one strip, and `sums` has 32 columns of 16 rows for each right strip.
+pub(crate) unsafe fn multiply_half<E: Element>(
+    [left, right]: [&[Line]; 2],
+    of_strip: usize,
+    sums: &mut [f32],
+    add: bool,
+) {
+    let strips = right.len() / of_strip;
+    // SAFETY: the caller promises that the tiles are permitted.
+    let _tiles = unsafe { WholeTiles::configured() };
+    for near in pieces(0..of_strip, NEAR) {
+        let add = add || near.start > 0;
+        for first in (0..strips).step_by(2) {
+            // The last strip of an odd number is its own neighbour: its sums are written twice.
+            let both = [first, (first + 1).min(strips - 1)];
+            let right = both.map(|strip| &right[strip * of_strip..][near.clone()]);
+            // SAFETY: the blocks of these strips are within the sums, by the condition of this function.
+            unsafe {
+                let to = both.map(|strip| sums.as_mut_ptr().add(strip * OF_TILE * SIDE));
+                half_block::<E>(&left[near.clone()], right, to, add);
+            }
+        }
+    }
+}
+
+/// Tiles that are this thread's until it ends.
+struct WholeTiles;
+
+impl WholeTiles {
+    /// # Safety
+    /// [`is_permitted`] is true.
+    unsafe fn configured() -> Self {
+        let configuration = ptr::from_ref(const { &Configuration::WHOLE_TILES });
+        // SAFETY: the tiles are this thread's, and nothing else in this program uses them.
+        unsafe { asm!("ldtilecfg [{}]", in(reg) configuration, options(nostack, readonly)) };
+        Self
+    }
+}
+
+impl Drop for WholeTiles {
+    fn drop(&mut self) {
+        // SAFETY: they were configured. Without tiles in use the system saves fewer registers.
+        unsafe { asm!("tilerelease", options(nostack, nomem)) };
+    }
+}
+
+fn pieces(of: Range<usize>, length: usize) -> impl Iterator<Item = Range<usize>> {
+    of.clone().step_by(length).map(move |begin| begin..(begin + length).min(of.end))
 }
 
 /// The instructions that add the products of two tiles by two tiles to the four sums, while these are in registers.
@@ -206,6 +257,133 @@ unsafe fn block<E: Element>([left, right]: [&[Line]; 2], to: *mut f32, add: bool
                 columns!(0, 1024),
                 products!()
             ),
+        }
+    }
+}
+
+/// The instructions that load a tile of the left strip to `tmm4`, that many bytes behind its next line.
+macro_rules! row_tile {
+    ($at:literal) => {
+        concat!("tileloadd tmm4, [{left} + {line} + ", $at, "]")
+    };
+}
+
+/// The instructions that load a tile of one of both right strips, that many bytes behind its next line, and add the products with it.
+macro_rules! column_tile {
+    ($strip:literal, $at:literal, $tile:literal => $sums:literal) => {
+        concat!(
+            "tileloadd ",
+            $tile,
+            ", [{",
+            $strip,
+            "} + {line} + ",
+            $at,
+            "]
+             tdpbf16ps ",
+            $sums,
+            ", tmm4, ",
+            $tile
+        )
+    };
+}
+
+/// Multiplies the upper half of a strip of rows by two strips of columns: four tiles of sums, which stay in registers. Sums have the
+/// order of [`block`], and so its bits.
+///
+/// # Safety
+/// The tiles are configured; all strips have the lines of as many steps, at least of one, and behind both of `to` there are 16 rows of 32
+/// numbers.
+#[inline(always)]
+unsafe fn half_block<E: Element>(left: &[Line], right: [&[Line]; 2], to: [*mut f32; 2], add: bool) {
+    macro_rules! multiply {
+        ($($step:expr),*) => {
+            asm!(
+                "test {add}, {add}",
+                "jz 2f",
+                "tileloadd tmm0, [{to} + {stride}]",
+                "tileloadd tmm1, [{to} + {stride} + 64]",
+                "tileloadd tmm2, [{next_to} + {stride}]",
+                "tileloadd tmm3, [{next_to} + {stride} + 64]",
+                "jmp 3f",
+                "2:",
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "3:",
+                $($step,)*
+                "add {left}, {bytes}",
+                "add {right}, {bytes}",
+                "add {next}, {bytes}",
+                "dec {steps}",
+                "jnz 3b",
+                "tilestored [{to} + {stride}], tmm0",
+                "tilestored [{to} + {stride} + 64], tmm1",
+                "tilestored [{next_to} + {stride}], tmm2",
+                "tilestored [{next_to} + {stride} + 64], tmm3",
+                add = in(reg) usize::from(add),
+                left = inout(reg) left.as_ptr() => _,
+                right = inout(reg) right[0].as_ptr() => _,
+                next = inout(reg) right[1].as_ptr() => _,
+                steps = inout(reg) left.len() / (SIDE * E::PARTS) => _,
+                bytes = const SIDE * size_of::<Line>() * PARTS,
+                line = in(reg) size_of::<Line>(),
+                to = in(reg) to[0],
+                next_to = in(reg) to[1],
+                stride = in(reg) SIDE * size_of::<f32>(),
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            )
+        };
+    }
+    // SAFETY: registers and memory are those of this block, by the condition of this function.
+    unsafe {
+        match E::PARTS {
+            1 => {
+                const PARTS: usize = 1;
+                multiply!(
+                    row_tile!(0),
+                    column_tile!("right", 0, "tmm5" => "tmm0"),
+                    column_tile!("right", 1024, "tmm6" => "tmm1"),
+                    column_tile!("next", 0, "tmm7" => "tmm2"),
+                    column_tile!("next", 1024, "tmm5" => "tmm3")
+                );
+            }
+            // The products of `block`. A tile of columns stays for a second part of the rows, if three products with others are between:
+            // so a sum need not wait for its last product.
+            _ => {
+                const PARTS: usize = 3;
+                multiply!(
+                    row_tile!(4096),
+                    column_tile!("right", 0, "tmm5" => "tmm0"),
+                    column_tile!("right", 1024, "tmm6" => "tmm1"),
+                    column_tile!("next", 0, "tmm7" => "tmm2"),
+                    column_tile!("next", 1024, "tmm5" => "tmm3"),
+                    row_tile!(2048),
+                    "tdpbf16ps tmm1, tmm4, tmm6",
+                    "tdpbf16ps tmm2, tmm4, tmm7",
+                    "tdpbf16ps tmm3, tmm4, tmm5",
+                    column_tile!("right", 0, "tmm6" => "tmm0"),
+                    column_tile!("right", 3072, "tmm5" => "tmm1"),
+                    column_tile!("next", 2048, "tmm7" => "tmm2"),
+                    column_tile!("next", 3072, "tmm5" => "tmm3"),
+                    column_tile!("right", 2048, "tmm6" => "tmm0"),
+                    row_tile!(0),
+                    "tdpbf16ps tmm2, tmm4, tmm7",
+                    "tdpbf16ps tmm3, tmm4, tmm5",
+                    "tdpbf16ps tmm0, tmm4, tmm6",
+                    column_tile!("right", 3072, "tmm7" => "tmm1"),
+                    column_tile!("next", 4096, "tmm5" => "tmm2"),
+                    column_tile!("next", 5120, "tmm6" => "tmm3"),
+                    column_tile!("right", 4096, "tmm7" => "tmm0"),
+                    column_tile!("right", 5120, "tmm5" => "tmm1"),
+                    column_tile!("next", 0, "tmm6" => "tmm2"),
+                    column_tile!("next", 1024, "tmm7" => "tmm3"),
+                    column_tile!("right", 0, "tmm5" => "tmm0"),
+                    column_tile!("right", 1024, "tmm6" => "tmm1")
+                );
+            }
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn product<E: Element + Into<f64>>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Line, MatrixUnit, lines};
+    use crate::{FEW_ROWS, Line, MatrixUnit, Rounded, lines};
 
     /// Numbers between −1 and 1, which need all bits.
     fn numbers<E>(seed: u32, count: usize, of: fn(f32) -> E) -> Vec<E> {
@@ -144,6 +144,63 @@ mod tests {
         };
         products_have_the_bits_of_the_manual(unit, bf16::from_f32);
         products_have_the_bits_of_the_manual(unit, |number| number);
+    }
+
+    fn few_rows_have_the_bits_of_a_whole_strip<E: Element>(unit: MatrixUnit, of: fn(f32) -> E) {
+        for (rows, columns, inner) in [(16, 64, 32), (5, 33, 100), (16, 130, 700), (1, 96, 257), (3, 40, 0)] {
+            let (left, right) = (numbers(7, rows * inner, of), numbers(8, columns * inner, of));
+            let mut strips = [rows, columns].map(|count| vec![Line::ZERO; lines(count, inner, E::PARTS)]);
+            unit.pack_left(Vectors::along(&left, inner, rows), &mut strips[0]);
+            unit.pack_right(Vectors::along(&right, inner, columns), &mut strips[1]);
+            let both: [&[Line]; 2] = [&strips[0], &strips[1]];
+            for add in [false, true] {
+                let padded = columns.next_multiple_of(SIDE);
+                let [mut few, mut whole] = [FEW_ROWS, SIDE].map(|rows| vec![0.25; rows * padded]);
+                unit.multiply_few::<E>(both, inner, &mut few, add);
+                unit.multiply::<E>(both, inner, &mut whole, add);
+                for (few, whole) in few.chunks(FEW_ROWS * SIDE).zip(whole.chunks(SIDE * SIDE)) {
+                    assert!(few == &whole[..FEW_ROWS * SIDE], "{rows} × {columns} × {inner}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_rows_have_the_bits_of_a_whole_strip_in_either_format() {
+        let Some(unit) = MatrixUnit::of_this_processor() else {
+            println!("skipped: this processor has no matrix unit");
+            return;
+        };
+        few_rows_have_the_bits_of_a_whole_strip(unit, bf16::from_f32);
+        few_rows_have_the_bits_of_a_whole_strip(unit, |number| number);
+    }
+
+    #[test]
+    fn numbers_are_rounded_as_they_are_packed() {
+        let Some(unit) = MatrixUnit::of_this_processor() else {
+            println!("skipped: this processor has no matrix unit");
+            return;
+        };
+        let (count, inner) = (40, 70);
+        let mut wide = numbers(9, count * inner, |number| number);
+        // Halfway between two, the greatest, what is not finite, and what has no place in the upper half alone.
+        let special =
+            [0x3f80_8000, 0x3f81_8000, 0x7f7f_ffff, 0xff80_0000, 0x7f80_0001, 0xff80_ffff, 0x8000_0001];
+        wide.iter_mut().zip(special).for_each(|(number, bits)| *number = f32::from_bits(bits));
+        let narrow: Vec<bf16> = wide.iter().map(|number| bf16::from_f32(*number)).collect();
+        let packed = |pack: &dyn Fn(&mut [Line])| {
+            let mut strips = vec![Line::ZERO; lines(count, inner, 1)];
+            pack(&mut strips);
+            strips
+        };
+        let wide = Rounded::all(&wide);
+        let along = (Vectors::along(wide, inner, count), Vectors::along(&narrow, inner, count));
+        let across =
+            (Vectors::across(wide, count, count, inner), Vectors::across(&narrow, count, count, inner));
+        for (wide, narrow) in [along, across] {
+            assert!(packed(&|to| unit.pack_left(wide, to)) == packed(&|to| unit.pack_left(narrow, to)));
+            assert!(packed(&|to| unit.pack_right(wide, to)) == packed(&|to| unit.pack_right(narrow, to)));
+        }
     }
 
     #[test]

@@ -25,6 +25,23 @@ impl Element for f32 {
     const PARTS: usize = 3;
 }
 
+/// A number of 32 bits that is rounded to bf16 when it is packed: to the nearest, of two to the even one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(transparent)]
+pub struct Rounded(pub f32);
+
+impl Rounded {
+    /// Numbers to round.
+    pub fn all(numbers: &[f32]) -> &[Self] {
+        // SAFETY: a number to round is a number, by its representation.
+        unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), numbers.len()) }
+    }
+}
+
+impl Element for Rounded {
+    const PARTS: usize = 1;
+}
+
 /// The rows of a left matrix, or the columns of a right one. Their elements follow each other by the inner index.
 #[derive(Clone, Copy, Debug)]
 pub struct Vectors<'a, E> {

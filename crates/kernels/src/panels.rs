@@ -272,6 +272,12 @@ pub(crate) trait PutTile {
     fn put(&self, rows: Range<usize>, inner: Range<usize>, tile: &mut [f32]);
 }
 
+/// Rows that can be put into tiles, or one by one.
+pub(crate) trait PutRows: PutTile {
+    /// Writes a row to `to`, which is as long.
+    fn put_row(&self, row: usize, to: &mut [f32]);
+}
+
 /// Rows, given by a function.
 pub(crate) struct RowsOf<F> {
     row: F,
@@ -283,6 +289,13 @@ impl<'a, E: StoredFloat + 'a, F: Fn(usize) -> &'a [E]> PutTile for RowsOf<F> {
     #[inline(never)]
     fn put(&self, rows: Range<usize>, inner: Range<usize>, tile: &mut [f32]) {
         interleave(rows.len(), |index| (self.row)(rows.start + index), inner, tile, self.of_tile);
+    }
+}
+
+impl<'a, E: StoredFloat + 'a, F: Fn(usize) -> &'a [E]> PutRows for RowsOf<F> {
+    #[inline(always)]
+    fn put_row(&self, row: usize, to: &mut [f32]) {
+        to.iter_mut().zip((self.row)(row)).for_each(|(to, value)| *to = value.widened());
     }
 }
 

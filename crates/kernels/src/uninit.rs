@@ -6,10 +6,11 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
+use oomph_amx::Line;
 use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
-use crate::stored_float::StoredFloat;
+use crate::{matrix_unit::OF_LINE, stored_float::StoredFloat};
 
 /// A vector of `count` elements, all written by `write`.
 ///
@@ -47,6 +48,26 @@ pub(crate) fn filled<E: Copy + Default + Send + Sync>(
     pieces.for_each(|(index, piece)| fill(index, zeroed(piece)));
     // SAFETY: the pieces cover the memory, and each was zeroed.
     unsafe { memory.assume_init_mut() }
+}
+
+/// A vector of `count` elements. The first `all` whole lines in it are filled in all threads, a strip of `of_strip` lines at a time: `fill`
+/// takes the index of a strip, and its lines, which are zeros. All other elements are zeros.
+pub(crate) fn lines_anew(
+    count: usize,
+    all: usize,
+    of_strip: usize,
+    fill: impl Fn(usize, &mut [Line]) + Sync,
+) -> Vec<f32> {
+    let write = |memory: &mut [MaybeUninit<f32>]| {
+        let before = memory.as_ptr().align_offset(align_of::<Line>());
+        let (before, memory) = memory.split_at_mut(before);
+        let (lines, behind) = memory.split_at_mut(all * OF_LINE);
+        before.fill(MaybeUninit::new(0.0));
+        behind.fill(MaybeUninit::new(0.0));
+        filled(lines, of_strip * OF_LINE, |index, strip| fill(index, Line::within(strip)));
+    };
+    // SAFETY: `filled` writes the lines, and the rest is written before.
+    unsafe { written(count, write) }
 }
 
 /// Fills `memory` in all threads. It consists of stripes of `of_stripe` elements, and each of these of pieces of `of_piece`; the last

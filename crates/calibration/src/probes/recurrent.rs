@@ -97,7 +97,7 @@ impl Run {
             let weight = self.weight(self.units, device);
             move || -> Ready {
                 let weight = weight.clone();
-                Box::new(move || drop(RecurrentMatrix::transposed(weight, self.dtype, CPU)))
+                Box::new(move || drop(RecurrentMatrix::transposed(weight, self.dtype, self.batch, CPU)))
             }
         })
     }
@@ -107,7 +107,12 @@ impl Run {
             let (input, state) = (self.sequence(self.features, device), self.state(device));
             let bias = full([4 * self.units], device);
             let matrices = [self.features, self.units].map(|columns| {
-                Rc::new(RecurrentMatrix::transposed(self.weight(columns, device), self.dtype, CPU))
+                Rc::new(RecurrentMatrix::transposed(
+                    self.weight(columns, device),
+                    self.dtype,
+                    self.batch,
+                    CPU,
+                ))
             });
             move || -> Ready {
                 let start = RunStart {
@@ -128,7 +133,8 @@ impl Run {
         probe("lstm_backward", move |device| {
             let (gates, outputs) = (self.gates(device), self.sequence(self.units, device));
             let state = self.state(device);
-            let recurrent = Rc::new(RecurrentMatrix::plain(self.weight(self.units, device), self.dtype, CPU));
+            let recurrent =
+                Rc::new(RecurrentMatrix::plain(self.weight(self.units, device), self.dtype, self.batch, CPU));
             move || -> Ready {
                 let end = RunEnd {
                     gates: copied(&gates),
@@ -153,7 +159,12 @@ impl Run {
             let (input, [hidden, _]) = (self.sequence(self.features, device), self.state(device));
             let bias = full([6 * self.units], device);
             let matrices = [self.features, self.units].map(|columns| {
-                Rc::new(RecurrentMatrix::transposed(self.gru_weight(columns, device), self.dtype, CPU))
+                Rc::new(RecurrentMatrix::transposed(
+                    self.gru_weight(columns, device),
+                    self.dtype,
+                    self.batch,
+                    CPU,
+                ))
             });
             move || -> Ready {
                 let start = RunStart {
@@ -175,7 +186,7 @@ impl Run {
             let gates = self.sequence(3 * self.units, device);
             let (outputs, [hidden, _]) = (self.sequence(self.units, device), self.state(device));
             let (weight, bias) = (self.gru_weight(self.units, device), full([6 * self.units], device));
-            let back = Rc::new(GruBack::new(weight, bias, self.dtype, CPU));
+            let back = Rc::new(GruBack::new(weight, bias, self.dtype, self.batch, CPU));
             move || -> Ready {
                 let end = RunEnd {
                     gates: copied(&gates),
@@ -193,8 +204,12 @@ impl Run {
     fn input_backward(self) -> Probe {
         probe("lstm_input_backward", move |device| {
             let (gates, whole) = (self.gates(device), self.sequence(self.features, device));
-            let of_input =
-                Rc::new(RecurrentMatrix::plain(self.weight(self.features, device), self.dtype, CPU));
+            let of_input = Rc::new(RecurrentMatrix::plain(
+                self.weight(self.features, device),
+                self.dtype,
+                self.batch,
+                CPU,
+            ));
             move || -> Ready {
                 let (gates, whole, of_input) = (gates.clone(), copied(&whole), of_input.clone());
                 Box::new(move || drop(input_backward(whole, gates, &(0..self.steps), &of_input, CPU)))

@@ -58,15 +58,15 @@ pub struct GruBack {
 }
 
 impl GruBack {
-    /// The factors of a layer with these weights of hidden units, `[3U, U]`, and this bias, `[6U]`.
-    pub fn new(weight: Tensor<2>, bias: Tensor<1>, dtype: DType, kernels: Kernels) -> Self {
+    /// The factors of a layer with these weights of hidden units, `[3U, U]`, and this bias, `[6U]`, for so many rows of a batch.
+    pub fn new(weight: Tensor<2>, bias: Tensor<1>, dtype: DType, rows: usize, kernels: Kernels) -> Self {
         let kernels = gru_kernels(kernels);
         let [_, units] = weight.dims();
         let of_candidate = weight.clone().narrow(0, 2 * units, units);
         Self {
-            recurrent: RecurrentMatrix::plain(weight, dtype, kernels),
+            recurrent: RecurrentMatrix::plain(weight, dtype, rows, kernels),
             candidate: Again {
-                matrix: RecurrentMatrix::transposed(of_candidate, dtype, kernels),
+                matrix: RecurrentMatrix::transposed(of_candidate, dtype, rows, kernels),
                 bias: bias.narrow(0, 5 * units, units),
             },
         }
@@ -173,7 +173,8 @@ mod tests {
 
         /// The outputs, and the gradients of a run: of h₀, of the input's products and of the hidden units' products.
         fn run(&self, upstream: &Tensor<3>, kernels: Kernels) -> [Vec<f64>; 4] {
-            let steps = 0..self.input.dims()[1];
+            let [batch, steps, _] = self.input.dims();
+            let steps = 0..steps;
             let start = RunStart {
                 input: self.input.clone(),
                 steps: steps.clone(),
@@ -182,10 +183,12 @@ mod tests {
                 outputs: RunOutputs::New,
                 keeps_gates: true,
             };
-            let [of_input, recurrent] =
-                self.weights.clone().map(|weight| RecurrentMatrix::transposed(weight, DType::F32, kernels));
+            let [of_input, recurrent] = self
+                .weights
+                .clone()
+                .map(|weight| RecurrentMatrix::transposed(weight, DType::F32, batch, kernels));
             let RunSteps { gates, output, .. } = gru_forward(start, &of_input, &recurrent, kernels);
-            let back = GruBack::new(self.weights[1].clone(), self.bias.clone(), DType::F32, kernels);
+            let back = GruBack::new(self.weights[1].clone(), self.bias.clone(), DType::F32, batch, kernels);
             let end = RunEnd {
                 gates: gates.unwrap(),
                 before: [self.hidden.clone()],

@@ -14,7 +14,7 @@ pub(crate) use sums::{Summands, UnitSums};
 pub(crate) const FEW: usize = 2;
 
 /// Elements of 32 bits that take as much memory as a [`Line`].
-const OF_LINE: usize = 16;
+pub(crate) const OF_LINE: usize = 16;
 
 /// Elements that the unit multiplies.
 pub(crate) trait UnitElement: Element + StoredFloat {}

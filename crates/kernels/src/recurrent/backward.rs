@@ -7,6 +7,7 @@ use burn_flex::FlexTensor;
 use super::{
     cell::{BackRow, Cell},
     chunks_of_all,
+    factor::Factor,
     matrix::RecurrentMatrix,
     rows_of_a_task,
     run::{RunEnd, RunGradients},
@@ -15,8 +16,8 @@ use super::{
 use crate::{
     any_tensor::{AnyTensor, ranked},
     custom_op::{CustomOp, Workspace},
-    flex_tensor::{floats, tensor, zeros},
-    panels::{OutputRows, Panels},
+    flex_tensor::{floats, tensor},
+    panels::OutputRows,
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, with_values},
     uninit::{self, UninitSlice},
@@ -41,14 +42,14 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
     let units = recurrent.sizes.columns;
     let of_steps = |width: usize| (vec![batch, steps.len(), width * units], DType::F32);
     let state = (vec![batch, units], DType::F32);
-    let workspace = workspace(batch, recurrent, 0);
+    let workspace = workspace(batch, recurrent);
     let mut inputs = vec![gates.into()];
     inputs.extend(before.map(AnyTensor::from));
     inputs.push(outputs.into());
     inputs.extend(after.map(AnyTensor::from));
-    inputs.push(recurrent.panels().into());
+    inputs.push(recurrent.packed().into());
     if let Some(Again { matrix, bias }) = again {
-        inputs.extend([matrix.panels().into(), bias.clone().into()]);
+        inputs.extend([matrix.packed().into(), bias.clone().into()]);
     }
     let mut declared = vec![(dims.to_vec(), DType::F32), of_steps(1)];
     declared.extend(vec![state; S]);
@@ -112,47 +113,46 @@ impl<C> BackwardRun<'_, C> {
     {
         let [batch, all_steps, units] = [0, 1, 2].map(|dim| read[S].shape()[dim]);
         let before: [&[f32]; S] = std::array::from_fn(|index| floats(&read[index]));
-        let recurrent = &Panels::new(floats(&read[2 * S + 1]), self.recurrent.sizes);
-        let again = self.again.map(|again| Panels::new(floats(&read[2 * S + 2]), again.matrix.sizes));
+        let recurrent = &Factor::new(floats(&read[2 * S + 1]), self.recurrent.sizes);
+        let again = self.again.map(|again| Factor::new(floats(&read[2 * S + 2]), again.matrix.sizes));
         let bias = if again.is_some() { floats(&read[2 * S + 3]) } else { &[] };
         let steps = self.steps.len();
-        let mut products = zeros(self.workspace.shared);
         let rows = rows_of_a_task(batch, steps, self.recurrent);
         let of_steps = (rows * steps * units).max(1);
         let gates = gates.chunks_mut(C::GATES * of_steps);
         let within = beside.parts(C::BESIDE * of_steps).zip(previous.parts(of_steps));
-        let products = products.chunks_mut(self.recurrent.sizes.elements_beside(rows).max(1));
         let gradients = chunks_of_all(gradients, (rows * units).max(1));
-        let all = gates.zip(within).zip(gradients).zip(products).enumerate();
-        let tasks = all.map(|(index, (((gates, within), gradients), products))| BackwardWork {
-            within: <[UninitSlice<'_>; 2]>::from(within),
-            backward: BackwardTask::<C, S> {
-                recurrent,
-                again: again.as_ref(),
-                bias,
-                before: before.map(|before| &before[index * rows * units..]),
-                outputs: StoredFloats::of(&read[S]),
-                first_row: index * rows,
-                all_steps,
-                first_step: self.steps.start,
-                gates,
-                gradients,
-                products,
-                steps,
-                units,
-                dtype: self.recurrent.dtype,
-                cell: PhantomData,
-            },
+        let tasks = gates.zip(within).zip(gradients).enumerate();
+        workers::each(tasks, self.workspace, |(index, ((gates, within), gradients)), products| {
+            vectorised(BackwardWork {
+                within: <[UninitSlice<'_>; 2]>::from(within),
+                backward: BackwardTask::<C, S> {
+                    recurrent,
+                    again: again.as_ref(),
+                    bias,
+                    before: before.map(|before| &before[index * rows * units..]),
+                    outputs: StoredFloats::of(&read[S]),
+                    first_row: index * rows,
+                    all_steps,
+                    first_step: self.steps.start,
+                    gates,
+                    gradients,
+                    products,
+                    steps,
+                    units,
+                    dtype: self.recurrent.dtype,
+                    cell: PhantomData,
+                },
+            });
         });
-        workers::all(batch.div_ceil(rows), tasks, vectorised);
     }
 }
 
 /// The steps of some rows of the batch.
 struct BackwardTask<'a, C, const S: usize> {
-    recurrent: &'a Panels<'a>,
+    recurrent: &'a Factor<'a>,
     /// The factor of a product that is computed again, and its bias.
-    again: Option<&'a Panels<'a>>,
+    again: Option<&'a Factor<'a>>,
     bias: &'a [f32],
     /// The states before the first step.
     before: [&'a [f32]; S],

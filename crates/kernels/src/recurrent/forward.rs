@@ -8,6 +8,7 @@ use super::{
     ROWS,
     cell::Cell,
     chunks_of_all,
+    factor::Factor,
     matrix::RecurrentMatrix,
     rows_of_a_task,
     run::{RunOutputs, RunStart, RunSteps},
@@ -16,8 +17,8 @@ use super::{
 use crate::{
     any_tensor::{AnyTensor, ranked},
     custom_op::{CustomOp, Workspace},
-    flex_tensor::{floats, tensor, zeros},
-    panels::{OutputRows, Panels, PutTile},
+    flex_tensor::{floats, tensor},
+    panels::{OutputRows, PutRows, PutTile},
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, by_dtype, round, with_values},
     uninit::{self, UninitSlice},
@@ -48,7 +49,8 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
     let of_gates = keeps_gates.then(|| (vec![batch, steps.len(), width], DType::F32));
     // The gates of some rows and, where they are apart, the products of hidden units.
     let of_rows = if C::IS_SUM { ROWS * stride(width) } else { 2 * ROWS * stride(width) };
-    let workspace = workspace(batch, recurrent, of_input.sizes.elements_beside(ROWS) + of_rows);
+    let workspace = workspace(batch, recurrent);
+    let beside = workspace.of_each.max(of_input.sizes.elements_beside(ROWS));
     let count = steps.len();
     let run = ForwardRun::<C> {
         makes_outputs: matches!(outputs, RunOutputs::New),
@@ -56,13 +58,13 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
         steps,
         of_input,
         recurrent,
-        workspace: Workspace { steps: count, ..workspace },
+        workspace: Workspace { of_each: of_rows + beside, steps: count, ..workspace },
         cell: PhantomData,
     };
     let there = outputs.there().map(AnyTensor::from);
     let in_place = usize::from(there.is_some());
     let inputs = [input.into(), bias.into()].into_iter().chain(state.map(AnyTensor::from));
-    let matrices = [of_input, recurrent].map(|matrix| matrix.panels().into());
+    let matrices = [of_input, recurrent].map(|matrix| matrix.packed().into());
     let operation = CustomOp {
         name: C::OPERATIONS[0],
         inputs: there.into_iter().chain(inputs).chain(matrices).collect(),
@@ -136,17 +138,14 @@ impl<C> ForwardRun<'_, C> {
         let mut state: [Vec<f32>; S] = std::array::from_fn(|index| floats(&read[2 + index]).to_vec());
         let (steps, units) = (self.steps.len(), self.recurrent.sizes.inner);
         let rows = rows_of_a_task(batch, steps, self.recurrent);
-        let recurrent = &Panels::new(recurrent, self.recurrent.sizes);
-        let of_input = &Panels::new(of_input, self.of_input.sizes);
-        let mut beside = zeros(self.workspace.shared);
+        let recurrent = &Factor::new(recurrent, self.recurrent.sizes);
+        let of_input = &Factor::new(of_input, self.of_input.sizes);
         let mut there = there.map(|there| there.chunks_mut((rows * all_steps * units).max(1)));
         let mut new = new.map(|new| new.parts(rows * all_steps * units));
         let of_gates = steps * C::GATES * units;
         let mut gates = gates.map(|gates| gates.parts(rows * of_gates));
         let states = chunks_of_all(&mut state, (rows * units).max(1));
-        let of_task = self.recurrent.sizes.elements_beside(rows).max(1);
-        let tasks = states.zip(beside.chunks_mut(of_task)).enumerate();
-        let tasks = tasks.map(|(index, (state, beside))| ForwardTask::<C, E, S> {
+        let tasks = states.enumerate().map(|(index, state)| ForwardTask::<C, E, S> {
             inputs: TaskInputs {
                 values: StoredFloats::of(&read[0]),
                 first_row: index * rows,
@@ -165,7 +164,6 @@ impl<C> ForwardRun<'_, C> {
                 all_steps * units,
             ),
             state,
-            beside,
             cell: PhantomData,
         });
         workers::each(tasks, self.workspace, |forward, workspace| {
@@ -213,7 +211,7 @@ impl<'a, E: StoredFloat> StepOutputs<'a, E> {
 struct ForwardTask<'a, C, E, const S: usize> {
     inputs: TaskInputs<'a>,
     bias: &'a [f32],
-    recurrent: &'a Panels<'a>,
+    recurrent: &'a Factor<'a>,
     /// The first step of the run.
     first_step: usize,
     /// The gates of all steps of the run.
@@ -221,14 +219,12 @@ struct ForwardTask<'a, C, E, const S: usize> {
     /// The outputs of all steps of the sequence.
     outputs: StepOutputs<'a, E>,
     state: [&'a mut [f32]; S],
-    /// The workspace of products with the recurrent weights.
-    beside: &'a mut [f32],
     cell: PhantomData<C>,
 }
 
 struct ForwardWork<'a, 'b, C, E, const S: usize> {
     forward: ForwardTask<'a, C, E, S>,
-    /// [`ROWS`] of gates, as many of products if they are apart, and the workspace of products with the input weights.
+    /// [`ROWS`] of gates, as many of products if they are apart, and the workspace of products with either matrix.
     workspace: &'b mut [f32],
 }
 
@@ -248,16 +244,17 @@ impl<C: Cell<S>, E: StoredFloat, const S: usize> SimdLoops for ForwardWork<'_, '
             forward.inputs.steps = start..(start + at_once).min(end);
             let projected = OutputRows { elements: &mut *gates, stride };
             forward.inputs.project(rows, projected, beside);
-            forward.run::<FUSED>(gates, products);
+            forward.run::<FUSED>(gates, [&mut *products, &mut *beside]);
         }
     }
 }
 
 impl<C: Cell<S>, E: StoredFloat, const S: usize> ForwardTask<'_, C, E, S> {
-    /// Runs the steps whose inputs were projected to `gates`. `products` are those of hidden units, if they are apart.
+    /// Runs the steps whose inputs were projected to `gates`. `products` are those of hidden units, if they are apart; `beside` is the
+    /// workspace of them.
     #[inline(always)]
-    fn run<const FUSED: bool>(&mut self, gates: &mut [f32], products: &mut [f32]) {
-        let Self { inputs, recurrent, state, beside, .. } = self;
+    fn run<const FUSED: bool>(&mut self, gates: &mut [f32], [products, beside]: [&mut [f32]; 2]) {
+        let Self { inputs, recurrent, state, .. } = self;
         let units = recurrent.sizes.inner;
         let width = C::GATES * units;
         let (rows, stride, at_once) = (state[0].len() / units, stride(width), inputs.steps.len());
@@ -288,7 +285,7 @@ struct TaskInputs<'a> {
     first_row: usize,
     all_steps: usize,
     steps: Range<usize>,
-    weights: &'a Panels<'a>,
+    weights: &'a Factor<'a>,
     /// The format that inputs are rounded to.
     dtype: DType,
 }
@@ -301,17 +298,29 @@ impl TaskInputs<'_> {
     }
 }
 
+impl TaskInputs<'_> {
+    /// The first value of a row: row by row of the batch, step by step.
+    #[inline(always)]
+    fn place(&self, row: usize) -> usize {
+        let (steps, features) = (self.steps.len(), self.weights.sizes.inner);
+        let step = self.steps.start + row % steps;
+        ((self.first_row + row / steps) * self.all_steps + step) * features
+    }
+}
+
+impl PutRows for &TaskInputs<'_> {
+    #[inline(always)]
+    fn put_row(&self, row: usize, to: &mut [f32]) {
+        self.values.load(self.place(row), to);
+    }
+}
+
 impl PutTile for &TaskInputs<'_> {
     #[inline(always)]
     fn put(&self, rows: Range<usize>, inner: Range<usize>, tile: &mut [f32]) {
         let sizes = self.weights.sizes;
-        let (steps, features) = (self.steps.len(), sizes.inner);
-        let place = |row: usize| {
-            let step = self.steps.start + row % steps;
-            ((self.first_row + row / steps) * self.all_steps + step) * features
-        };
         with_values!(self.values, input => {
-            sizes.put_rows_of(|row| &input[place(row)..][..features]).put(rows, inner, tile);
+            sizes.put_rows_of(|row| &input[self.place(row)..][..sizes.inner]).put(rows, inner, tile);
         });
         // Stored 16 bits are rounded already.
         if matches!(self.values, StoredFloats::F32(_)) {

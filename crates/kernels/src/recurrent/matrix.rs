@@ -1,65 +1,56 @@
 use burn::tensor::Tensor;
 use burn_backend::DType;
-use burn_flex::FlexTensor;
 
-use super::on_gpu;
+use super::{factor::FactorSizes, on_gpu};
 use crate::{
     any_tensor::{AnyTensor, ranked},
     cast::cast,
     custom_op::CustomOp,
     kernels::Kernels,
-    panels::Panelled,
 };
 
 /// Weights in the layout of the kernels' products.
 #[derive(Debug)]
 pub struct RecurrentMatrix {
-    /// The panels of the matrix for our own kernels on the CPU, or the matrix.
+    /// The packed matrix for our own kernels on the CPU, or the matrix.
     factor: AnyTensor,
     /// Its rows and columns are the features of the input and of the output of the product.
-    pub(crate) sizes: Panelled,
+    pub(crate) sizes: FactorSizes,
     /// The format of products.
     pub(crate) dtype: DType,
 }
 
 impl RecurrentMatrix {
-    /// The matrix to multiply rows by the transpose of `weight`, as in forward.
-    pub fn transposed(weight: Tensor<2>, dtype: DType, kernels: Kernels) -> Self {
+    /// The matrix to multiply rows by the transpose of `weight`, as in forward: `rows` rows at once.
+    pub fn transposed(weight: Tensor<2>, dtype: DType, rows: usize, kernels: Kernels) -> Self {
         let [columns, inner] = weight.dims();
-        Self::new(weight, [inner, columns], dtype, kernels, Panelled::of_columns, Tensor::transpose)
+        Self::new(weight, FactorSizes::new([inner, columns], dtype, rows), kernels, true)
     }
 
-    /// The matrix to multiply rows by `weight`, as in backward.
-    pub fn plain(weight: Tensor<2>, dtype: DType, kernels: Kernels) -> Self {
-        let sizes = weight.dims();
-        Self::new(weight, sizes, dtype, kernels, Panelled::of_rows, |weight| weight)
+    /// The matrix to multiply rows by `weight`, as in backward: `rows` rows at once.
+    pub fn plain(weight: Tensor<2>, dtype: DType, rows: usize, kernels: Kernels) -> Self {
+        let sizes = FactorSizes::new(weight.dims(), dtype, rows);
+        Self::new(weight, sizes, kernels, false)
     }
 
-    /// A matrix of `inner` rows and `columns` columns: `panels` and `tensor` convert the weight.
-    fn new(
-        weight: Tensor<2>,
-        [inner, columns]: [usize; 2],
-        dtype: DType,
-        kernels: Kernels,
-        panels: fn(Panelled, &[f32]) -> FlexTensor,
-        tensor: fn(Tensor<2>) -> Tensor<2>,
-    ) -> Self {
+    /// A matrix of some sizes: the weight, or its transpose.
+    fn new(weight: Tensor<2>, sizes: FactorSizes, kernels: Kernels, is_transposed: bool) -> Self {
+        let dtype = sizes.dtype;
         let narrow = cast(weight, dtype, kernels);
-        let sizes = Panelled::new(inner, columns);
+        let ordered = |weight: Tensor<2>| if is_transposed { weight.transpose() } else { weight };
         let factor = match kernels {
-            // 16 bits are a storage format on the CPU: the matrix is rounded to it and widened again.
-            Kernels::Cpu => in_panels(cast(narrow, DType::F32, kernels), sizes, panels).into(),
-            Kernels::Gpu => on_gpu::contiguous(tensor(narrow)).into(),
-            Kernels::Composed => tensor(narrow).into(),
+            Kernels::Cpu => packed(cast(narrow, sizes.packed_format(), kernels), sizes, is_transposed).into(),
+            Kernels::Gpu => on_gpu::contiguous(ordered(narrow)).into(),
+            Kernels::Composed => ordered(narrow).into(),
         };
         Self { factor, sizes, dtype }
     }
 
-    /// The panels, for our own kernels on the CPU.
+    /// The packed matrix, for our own kernels on the CPU.
     ///
     /// # Panics
     /// Panics if the matrix was made for others.
-    pub(crate) fn panels(&self) -> Tensor<1> {
+    pub(crate) fn packed(&self) -> Tensor<1> {
         ranked(self.factor.clone())
     }
 
@@ -72,12 +63,12 @@ impl RecurrentMatrix {
     }
 }
 
-fn in_panels(weight: Tensor<2>, sizes: Panelled, panels: fn(Panelled, &[f32]) -> FlexTensor) -> Tensor<1> {
+fn packed(weight: Tensor<2>, sizes: FactorSizes, are_columns_along: bool) -> Tensor<1> {
     let operation = CustomOp {
         name: "matrix_panels",
         outputs: vec![(vec![sizes.elements()], DType::F32)],
         inputs: vec![weight.into()],
         in_place: 0,
     };
-    operation.run_one(|inputs| panels(sizes, inputs[0].storage()))
+    operation.run_one(|inputs| sizes.packed(&inputs[0], are_columns_along))
 }

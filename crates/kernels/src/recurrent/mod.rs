@@ -6,6 +6,7 @@
 pub(crate) mod backward;
 pub(crate) mod cell;
 pub(crate) mod composed;
+mod factor;
 pub(crate) mod forward;
 mod input;
 mod matrix;
@@ -53,17 +54,18 @@ fn rows_of_a_task(batch: usize, steps: usize, recurrent: &RecurrentMatrix) -> us
     let tasks = 2 * rayon::current_num_threads().max(1);
     let work = (steps * recurrent.sizes.inner * recurrent.sizes.columns).max(1);
     let rows = batch.div_ceil(tasks).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.clamp(1, ROWS));
-    rows.next_multiple_of(recurrent.sizes.tile.rows)
+    let of_tile = recurrent.sizes.rows_of_tile();
+    rows.next_multiple_of(of_tile).min(ROWS / of_tile * of_tile)
 }
 
 /// Rows of a sequence that are multiplied by the input weights at once.
 const ROWS: usize = 64;
 
-/// The workspace: all rows of a batch times the recurrent weights, and `of_each` elements for each task.
-fn workspace(batch: usize, recurrent: &RecurrentMatrix, of_each: usize) -> Workspace {
-    let sizes = recurrent.sizes;
-    let tasks = batch.div_ceil(sizes.tile.rows);
-    Workspace { shared: sizes.elements_beside(batch), of_each, tasks, ..Workspace::default() }
+/// The workspace to multiply the rows of a task by the recurrent weights, whatever the number of threads.
+fn workspace(batch: usize, recurrent: &RecurrentMatrix) -> Workspace {
+    let of_tile = recurrent.sizes.rows_of_tile();
+    let of_each = recurrent.sizes.elements_beside(batch.min(ROWS).next_multiple_of(of_tile));
+    Workspace { of_each, tasks: batch.div_ceil(of_tile), ..Workspace::default() }
 }
 
 /// The first `N` parts of `values`, of `units` elements each: the gates of a step, one after the other.

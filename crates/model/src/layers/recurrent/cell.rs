@@ -21,8 +21,8 @@ pub(super) trait Cell<const S: usize>: Send + 'static {
     /// Runs forward. The matrices are those of inputs and hidden units.
     fn forward(start: RunStart<S>, matrices: &[RecurrentMatrix; 2], kernels: Kernels) -> RunSteps<S>;
 
-    /// The factors of a backward pass, by the weight of hidden units and the bias.
-    fn factors(weight: Tensor<2>, bias: Tensor<1>, policy: Policy) -> Self::Factors;
+    /// The factors of a backward pass of so many rows, by the weight of hidden units and the bias.
+    fn factors(weight: Tensor<2>, bias: Tensor<1>, rows: usize, policy: Policy) -> Self::Factors;
 
     /// Goes backward through a run.
     fn backward(end: RunEnd<S>, factors: &Self::Factors, kernels: Kernels) -> RunGradients<S>;

@@ -112,8 +112,8 @@ impl Cell<1> for Gru {
         gru_forward(start, of_input, recurrent, kernels)
     }
 
-    fn factors(weight: Tensor<2>, bias: Tensor<1>, policy: Policy) -> GruBack {
-        GruBack::new(weight, bias, policy.dtype(), policy.kernels)
+    fn factors(weight: Tensor<2>, bias: Tensor<1>, rows: usize, policy: Policy) -> GruBack {
+        GruBack::new(weight, bias, policy.dtype(), rows, policy.kernels)
     }
 
     fn backward(end: RunEnd<1>, factors: &GruBack, kernels: Kernels) -> RunGradients<1> {

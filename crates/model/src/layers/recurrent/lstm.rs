@@ -116,8 +116,8 @@ impl Cell<2> for Lstm {
         lstm_forward(start, of_input, recurrent, kernels)
     }
 
-    fn factors(weight: Tensor<2>, _bias: Tensor<1>, policy: Policy) -> RecurrentMatrix {
-        RecurrentMatrix::plain(weight, policy.dtype(), policy.kernels)
+    fn factors(weight: Tensor<2>, _bias: Tensor<1>, rows: usize, policy: Policy) -> RecurrentMatrix {
+        RecurrentMatrix::plain(weight, policy.dtype(), rows, policy.kernels)
     }
 
     fn backward(end: RunEnd<2>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunGradients<2> {

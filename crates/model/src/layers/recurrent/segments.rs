@@ -69,8 +69,11 @@ impl<C> SegmentedLayer<C> {
 
     /// The factors of inputs and hidden units in forward.
     fn matrices(&self) -> [RecurrentMatrix; 2] {
-        let Policy { kernels, .. } = self.policy;
-        self.weights.clone().map(|weight| RecurrentMatrix::transposed(weight, self.policy.dtype(), kernels))
+        let ([batch, steps, _], Policy { kernels, .. }) = (self.input.dims(), self.policy);
+        let [of_input, of_hidden] = self.weights.clone();
+        // Inputs of several steps are multiplied at once.
+        [(of_input, batch * steps), (of_hidden, batch)]
+            .map(|(weight, rows)| RecurrentMatrix::transposed(weight, self.policy.dtype(), rows, kernels))
     }
 
     fn run<const S: usize>(
@@ -135,9 +138,11 @@ impl<C> SegmentedLayer<C> {
     {
         let Policy { kernels, recompute, .. } = self.policy;
         let forward = recompute.then(|| self.matrices());
-        let factors = C::factors(self.weights[1].clone(), self.bias.clone(), self.policy);
-        let of_input =
-            wanted[0].then(|| RecurrentMatrix::plain(self.weights[0].clone(), self.policy.dtype(), kernels));
+        let [batch, steps, _] = self.input.dims();
+        let factors = C::factors(self.weights[1].clone(), self.bias.clone(), batch, self.policy);
+        let of_input = wanted[0].then(|| {
+            RecurrentMatrix::plain(self.weights[0].clone(), self.policy.dtype(), batch * steps, kernels)
+        });
         let mut input = wanted[0].then(|| self.memory_for_input(&output)).flatten();
         let mut output = Some(output);
         let new = || zeros(kept[0].before[0].dims(), DType::F32, self.bias.clone(), kernels);

@@ -1,0 +1,281 @@
+//! A matrix that the rows of each time step are multiplied by: in panels for vectors, or in strips for the processor's matrix unit.
+
+use std::ops::Range;
+
+use burn_backend::DType;
+use burn_flex::FlexTensor;
+use oomph_amx::{Element, FEW_ROWS, Line, MatrixUnit, Rounded, SIDE, Vectors, lines};
+
+use crate::{
+    custom_op::split,
+    flex_tensor::vector,
+    matrix_unit::{UnitElement, elements_around_lines, parts_of, unit_for},
+    panels::{OutputRows, Panelled, Panels, PutRows, RowsOf},
+    simd::{SimdLoops, vectorised},
+    uninit,
+};
+
+/// Strips of columns that are multiplied at once: their products stay in the first-level cache.
+const STRIPS: usize = 8;
+
+/// The sizes of a matrix, and how rows are multiplied by it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FactorSizes {
+    pub(crate) inner: usize,
+    pub(crate) columns: usize,
+    panelled: Panelled,
+    unit: Option<MatrixUnit>,
+    /// The format of products.
+    pub(crate) dtype: DType,
+}
+
+impl FactorSizes {
+    /// A matrix that `rows` rows are multiplied by at once.
+    pub(crate) fn new([inner, columns]: [usize; 2], dtype: DType, rows: usize) -> Self {
+        // The unit multiplies 16 rows in the time of so many by vectors.
+        let fewest = if dtype == DType::F32 { 12 } else { 3 };
+        let is_worth_it = rows >= fewest && inner > 0 && columns > 0;
+        let unit = unit_for(dtype, dtype).filter(|_| is_worth_it);
+        Self { inner, columns, panelled: Panelled::new(inner, columns), unit, dtype }
+    }
+
+    /// Multiples of these rows are multiplied without waste.
+    pub(crate) fn rows_of_tile(self) -> usize {
+        if self.unit.is_some() { FEW_ROWS } else { self.panelled.tile.rows }
+    }
+
+    /// Elements of 32 bits that the packed matrix takes.
+    pub(crate) fn elements(self) -> usize {
+        match self.unit {
+            Some(_) => elements_around_lines(self.columns, self.inner, parts_of(self.dtype)),
+            None => self.panelled.elements(),
+        }
+    }
+
+    /// Elements of the workspace to multiply `rows` rows.
+    pub(crate) fn elements_beside(self, rows: usize) -> usize {
+        match self.unit {
+            Some(_) => self.parts_beside(rows).into_iter().sum(),
+            None => self.panelled.elements_beside(rows),
+        }
+    }
+
+    /// For the unit: elements of the rows of a strip, of these packed, and of their products.
+    fn parts_beside(self, rows: usize) -> [usize; 3] {
+        let rows = padded(rows.min(SIDE));
+        let strips = self.columns.div_ceil(SIDE).min(STRIPS);
+        [
+            rows * self.inner.next_multiple_of(SIDE),
+            elements_around_lines(rows, self.inner, parts_of(self.dtype)),
+            rows * strips * SIDE,
+        ]
+    }
+
+    /// Gives rows to multiply, of which `row` gives each.
+    #[inline(always)]
+    pub(crate) fn put_rows_of<F>(self, row: F) -> RowsOf<F> {
+        self.panelled.put_rows_of(row)
+    }
+
+    /// The format in which the matrix is packed.
+    pub(crate) fn packed_format(self) -> DType {
+        // 16 bits are a storage format for vectors: the matrix is rounded to it and widened again.
+        if self.unit.is_some() { self.dtype } else { DType::F32 }
+    }
+
+    /// Packs a matrix in row-major order, or one whose columns memory holds as rows.
+    pub(crate) fn packed(self, matrix: &FlexTensor, are_columns_along: bool) -> FlexTensor {
+        match self.unit {
+            Some(unit) if self.dtype == DType::BF16 => {
+                self.in_strips::<burn::tensor::bf16>(unit, matrix, are_columns_along)
+            }
+            Some(unit) => self.in_strips::<f32>(unit, matrix, are_columns_along),
+            None if are_columns_along => self.panelled.of_columns(matrix.storage()),
+            None => self.panelled.of_rows(matrix.storage()),
+        }
+    }
+
+    fn in_strips<E: UnitElement>(
+        self,
+        unit: MatrixUnit,
+        matrix: &FlexTensor,
+        are_columns_along: bool,
+    ) -> FlexTensor {
+        let Self { inner, columns, .. } = self;
+        let values = E::values(matrix);
+        let all = lines(columns, inner, E::PARTS);
+        vector(uninit::lines_anew(self.elements(), all, lines(1, inner, E::PARTS), |index, strip| {
+            let first = index * SIDE;
+            let count = SIDE.min(columns - first);
+            let vectors = match are_columns_along {
+                true => Vectors::along(&values[first * inner..], inner, count),
+                false => Vectors::across(&values[first..], columns, count, inner),
+            };
+            unit.pack_right(vectors, strip);
+        }))
+    }
+}
+
+/// Rows of a strip that the unit multiplies.
+fn padded(rows: usize) -> usize {
+    if rows <= FEW_ROWS { FEW_ROWS } else { SIDE }
+}
+
+/// A packed matrix.
+pub(crate) struct Factor<'a> {
+    pub(crate) sizes: FactorSizes,
+    elements: Elements<'a>,
+}
+
+enum Elements<'a> {
+    Panels(Panels<'a>),
+    Strips(MatrixUnit, &'a [Line]),
+}
+
+impl<'a> Factor<'a> {
+    /// A matrix that [`FactorSizes::packed`] packed.
+    pub(crate) fn new(elements: &'a [f32], sizes: FactorSizes) -> Self {
+        let elements = match sizes.unit {
+            Some(unit) => {
+                let all = lines(sizes.columns, sizes.inner, parts_of(sizes.dtype));
+                Elements::Strips(unit, &Line::read_within(elements)[..all])
+            }
+            None => Elements::Panels(Panels::new(elements, sizes.panelled)),
+        };
+        Self { sizes, elements }
+    }
+
+    /// Multiplies `count` rows by the matrix. Writes the products to the rows of `output`, or adds them if `add`. `beside` is a workspace
+    /// of [`FactorSizes::elements_beside`].
+    #[inline(always)]
+    pub(crate) fn multiply(
+        &self,
+        count: usize,
+        put: impl PutRows,
+        output: OutputRows<'_>,
+        beside: &mut [f32],
+        add: bool,
+    ) {
+        match &self.elements {
+            Elements::Panels(panels) => panels.multiply(count, put, output, beside, add),
+            Elements::Strips(unit, strips) => {
+                let product = StripProduct { unit: *unit, sizes: self.sizes, strips, count, add };
+                product.write(&put, output, beside);
+            }
+        }
+    }
+}
+
+/// A product of rows by strips.
+#[derive(Clone, Copy)]
+struct StripProduct<'a> {
+    unit: MatrixUnit,
+    sizes: FactorSizes,
+    strips: &'a [Line],
+    /// The number of rows.
+    count: usize,
+    add: bool,
+}
+
+impl StripProduct<'_> {
+    /// Not inlined: the loops around would be too long for the compiler to make vectors of them.
+    #[inline(never)]
+    fn write(self, rows: &impl PutRows, output: OutputRows<'_>, beside: &mut [f32]) {
+        if self.sizes.dtype == DType::BF16 {
+            self.write_as(rows, Rounded::all, output, beside);
+        } else {
+            self.write_as(rows, |rows| rows, output, beside);
+        }
+    }
+
+    fn write_as<E: Element>(
+        self,
+        rows: &impl PutRows,
+        of: fn(&[f32]) -> &[E],
+        output: OutputRows<'_>,
+        beside: &mut [f32],
+    ) {
+        let Self { unit, sizes, strips, count, add } = self;
+        let FactorSizes { inner, columns, .. } = sizes;
+        let [in_order, left, products] = split(beside, sizes.parts_beside(count));
+        let of_strip = lines(1, inner, E::PARTS);
+        let left = &mut Line::within(left)[..of_strip];
+        for first in (0..count).step_by(SIDE) {
+            let some = first..count.min(first + SIDE);
+            let (padded, width) = (padded(some.len()), inner.next_multiple_of(SIDE));
+            vectorised(InOrder { rows, some: some.clone(), inner, width, to: &mut *in_order });
+            unit.pack_left(Vectors::along(of(in_order), width, padded), left);
+            for (index, strips) in strips.chunks(STRIPS * of_strip).enumerate() {
+                let products = &mut products[..strips.len() / of_strip * padded * SIDE];
+                if padded == FEW_ROWS {
+                    unit.multiply_few::<E>([left, strips], inner, products, false);
+                } else {
+                    unit.multiply::<E>([left, strips], inner, products, false);
+                }
+                let first_column = index * STRIPS * SIDE;
+                let of_columns = (columns - first_column).min(STRIPS * SIDE);
+                let elements = &mut output.elements[some.start * output.stride + first_column..];
+                let rows = OutputRows { elements, stride: output.stride };
+                vectorised(WriteRows { products, padded, rows, count: some.len(), columns: of_columns, add });
+            }
+        }
+    }
+}
+
+/// Puts rows one behind the other, with zeros behind each and behind the last one.
+struct InOrder<'a, R> {
+    rows: &'a R,
+    some: Range<usize>,
+    inner: usize,
+    /// Elements from one row to the next.
+    width: usize,
+    to: &'a mut [f32],
+}
+
+impl<R: PutRows> SimdLoops for InOrder<'_, R> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { rows, some, inner, width, to } = self;
+        let count = some.len();
+        for (row, to) in some.zip(to.chunks_exact_mut(width)) {
+            let (to, zeros) = to.split_at_mut(inner);
+            rows.put_row(row, to);
+            zeros.fill(0.0);
+        }
+        to[count * width..padded(count) * width].fill(0.0);
+    }
+}
+
+/// Writes the products with some strips to rows, or adds them.
+struct WriteRows<'a> {
+    products: &'a [f32],
+    /// Rows of the products with a strip.
+    padded: usize,
+    /// From the first of the columns on.
+    rows: OutputRows<'a>,
+    count: usize,
+    columns: usize,
+    add: bool,
+}
+
+impl SimdLoops for WriteRows<'_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { products, padded, rows, count, columns, add } = self;
+        for (row, to) in rows.elements.chunks_mut(rows.stride).take(count).enumerate() {
+            let strips = products.chunks_exact(padded * SIDE);
+            for (to, strip) in to[..columns].chunks_mut(SIDE).zip(strips) {
+                let products = &strip[row * SIDE..][..SIDE];
+                // A loop of constant length is a few vectors.
+                match (to.as_chunks_mut::<SIDE>().0, products.as_chunks::<SIDE>().0) {
+                    ([to], [products]) if add => {
+                        to.iter_mut().zip(products).for_each(|(to, product)| *to += product)
+                    }
+                    ([to], [products]) => *to = *products,
+                    _ if add => to.iter_mut().zip(products).for_each(|(to, product)| *to += product),
+                    _ => to.copy_from_slice(&products[..to.len()]),
+                }
+            }
+        }
+    }
+}
