@@ -21,7 +21,7 @@ const PIXELS: usize = 512;
 
 /// The sums over pixels.
 pub(super) struct SumsByUnit {
-    pub(super) sums: UnitSums,
+    pub(super) sums: UnitSums<1>,
     sizes: ConvSizes,
     /// Images that are summed at once.
     images: usize,
@@ -60,7 +60,8 @@ impl SumsByUnit {
         // The blocks are as even as possible.
         let images =
             if parts.len() == 1 { sizes.batch.div_ceil(sizes.batch.div_ceil(most).max(1)).max(1) } else { 1 };
-        let sums = UnitSums { unit, outputs, features, inner: images * of_part, parts: parts_of(dtype) };
+        let sums =
+            UnitSums { unit, outputs, features: [features], inner: images * of_part, parts: parts_of(dtype) };
         Some(Self { sums, sizes, images, parts })
     }
 
@@ -200,7 +201,13 @@ impl<E: UnitElement> Summands<E> for PixelsToSum<'_, E> {
     }
 
     /// A feature is a tap of a channel.
-    fn features(&self, block: usize, features: Range<usize>, pack: impl FnOnce(Vectors<'_, E>)) {
+    fn features(
+        &self,
+        block: usize,
+        _matrix: usize,
+        features: Range<usize>,
+        pack: impl FnOnce(Vectors<'_, E>),
+    ) {
         let Some(block) = self.block(block) else { return };
         match block.part.inputs.as_slice() {
             [runs] => self.input.channels(&block, runs, features, pack),

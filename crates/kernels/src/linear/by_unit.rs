@@ -11,8 +11,8 @@ use crate::{
     custom_op::{Workspace, split},
     feed_forward::Activation,
     matrix_unit::{
-        FEW, Summands, UnitElement, UnitSums, elements_around_lines, elements_of_lines, of_task, packed_in,
-        parts_of, some_strips, strips_at_once,
+        AddRows, FEW, Summands, UnitElement, UnitSums, elements_around_lines, elements_of_lines, of_task,
+        packed_in, parts_of, some_strips, strips_at_once,
     },
     panels::DEPTH,
     simd::{SimdLoops, vectorised},
@@ -234,20 +234,26 @@ impl<E: UnitElement> Summands<E> for RowsToSum<'_, E> {
         pack(Vectors::across(gradient, self.sums.outputs, outputs.len(), self.inner(block)));
     }
 
-    fn features(&self, block: usize, features: Range<usize>, pack: impl FnOnce(Vectors<'_, E>)) {
+    fn features(
+        &self,
+        block: usize,
+        _matrix: usize,
+        features: Range<usize>,
+        pack: impl FnOnce(Vectors<'_, E>),
+    ) {
         let ([first, rows], all) = (self.rows(block), self.sums.features);
         pack(Vectors::across(&self.input[first * all + features.start..], all, features.len(), rows));
     }
 
     fn add_bias(&self, block: usize, output: usize, bias: &mut [f32]) {
-        let gradient = self.gradient(block, output);
-        vectorised(AddRows { gradient, outputs: self.sums.outputs, bias });
+        let rows = self.gradient(block, output);
+        vectorised(AddRows { rows, outputs: self.sums.outputs, bias });
     }
 }
 
 /// The sums over elements of so many parts.
-fn unit_sums(unit: MatrixUnit, sums: WeightSums, parts: usize) -> UnitSums {
-    UnitSums { unit, outputs: sums.outputs, features: sums.features, inner: summed(sums, parts), parts }
+fn unit_sums(unit: MatrixUnit, sums: WeightSums, parts: usize) -> UnitSums<1> {
+    UnitSums { unit, outputs: sums.outputs, features: [sums.features], inner: summed(sums, parts), parts }
 }
 
 /// The workspace of the gradients of weight and bias.
@@ -264,21 +270,4 @@ pub(super) fn weight_sums<E: UnitElement>(
     let mut bias = vec![0.0; sums.outputs];
     let weight = unit_sums(unit, sums, E::PARTS).sum(&RowsToSum { sums, gradient, input }, &mut bias);
     [weight, bias]
-}
-
-/// Adds rows of gradients to the sums of a bias.
-struct AddRows<'a, E> {
-    gradient: &'a [E],
-    /// Elements between the begins of two rows of gradients.
-    outputs: usize,
-    bias: &'a mut [f32],
-}
-
-impl<E: StoredFloat> SimdLoops for AddRows<'_, E> {
-    #[inline(always)]
-    fn run<const FUSED: bool>(self) {
-        for row in self.gradient.chunks(self.outputs) {
-            self.bias.iter_mut().zip(row).for_each(|(sum, value)| *sum += value.widened());
-        }
-    }
 }

@@ -8,7 +8,7 @@ use oomph_amx::{Element, Line, MatrixUnit, SIDE, lines};
 
 use crate::{stored_float::StoredFloat, uninit};
 
-pub(crate) use sums::{Summands, UnitSums};
+pub(crate) use sums::{AddRows, Summands, UnitSums};
 
 /// Strips of a task, at least: fewer would load each strip of the other matrix too often.
 pub(crate) const FEW: usize = 2;
@@ -44,7 +44,7 @@ pub(crate) fn elements_around_lines(count: usize, inner: usize, parts: usize) ->
 
 /// Packs `count` vectors strip by strip, in all threads, into `memory`, which has room for them. `pack` takes the first vector of a strip, the
 /// number of its vectors, and its lines.
-pub(crate) fn packed_in<E: UnitElement>(
+pub(crate) fn packed_in<E: Element>(
     memory: Vec<Line>,
     count: usize,
     inner: usize,
@@ -72,7 +72,7 @@ pub(crate) fn strips_at_once(inner: usize) -> usize {
 }
 
 /// Multiplies `left` by all strips of `right`. `write` takes the products with some strips, and how many there are with each.
-pub(crate) fn some_strips<E: UnitElement>(
+pub(crate) fn some_strips<E: Element>(
     unit: MatrixUnit,
     [left, right]: [&[Line]; 2],
     [inner, columns]: [usize; 2],

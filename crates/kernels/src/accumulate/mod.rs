@@ -2,12 +2,16 @@
 //!
 //! Letters: B batch, T steps of a sequence, k of a run, N = B·k rows, R and C features of both factors.
 
+mod by_unit;
+
 use std::{mem::MaybeUninit, ops::Range};
 
 use burn::tensor::Tensor;
 use burn_backend::{DType, TensorMetadata};
 use burn_flex::FlexTensor;
 use oomph_core::{Account, charge};
+
+use by_unit::ByUnit;
 
 use crate::{
     any_tensor::AnyTensor,
@@ -135,14 +139,16 @@ fn added<const D: usize>(sum: Option<Tensor<D>>, more: Tensor<D>) -> Tensor<D> {
     }
 }
 
+/// C of a second factor, and the first step of the run in it.
+type Factor = (usize, usize);
+
 #[derive(Clone, Copy)]
 struct Accumulate {
     /// N.
     count: usize,
     /// R.
     features: usize,
-    /// C of each second factor, and the first step of the run in it.
-    factors: [Option<(usize, usize)>; 2],
+    factors: [Option<Factor>; 2],
     /// k.
     steps: usize,
     /// The format that second factors are rounded to.
@@ -156,6 +162,10 @@ impl Accumulate {
     }
 
     fn workspace(self) -> Workspace {
+        self.by_unit().map_or_else(|| self.workspace_of_vectors(), |by_unit| by_unit.workspace())
+    }
+
+    fn workspace_of_vectors(self) -> Workspace {
         let left = self.left(self.count.min(AT_ONCE));
         Workspace {
             shared: self.rights(left.inner).map(Panelled::elements).sum(),
@@ -170,8 +180,24 @@ impl Accumulate {
         Panelled::new(rows, 0)
     }
 
+    /// The sums by the processor's matrix unit, where it is faster.
+    fn by_unit(self) -> Option<ByUnit> {
+        match self.factors {
+            [Some(first), Some(second)] => ByUnit::both(self, [first, second]),
+            [Some(one), None] | [None, Some(one)] => ByUnit::one(self, [one]),
+            [None, None] => None,
+        }
+    }
+
     /// Adds to the wanted `sums`. `read`: the first factor and then the second ones.
     fn run(self, sums: &mut [FlexTensor], read: &[FlexTensor]) {
+        match self.by_unit() {
+            Some(by_unit) => by_unit.add(self, sums, read),
+            None => self.by_vectors(sums, read),
+        }
+    }
+
+    fn by_vectors(self, sums: &mut [FlexTensor], read: &[FlexTensor]) {
         let workspace = self.workspace();
         let mut packed: Vec<f32> = Vec::with_capacity(workspace.shared);
         let (left, rights) = (floats(&read[0]), &read[1..]);
@@ -319,9 +345,13 @@ mod tests {
 
     #[test]
     fn sums_over_rows_are_added() {
-        for (batch, steps, features, columns) in
-            [(1, 1, 1, [1, 2]), (5, 1, 3, [7, 4]), (4, 8, 64, [32, 33]), (20, 55, 9, [40, 1])]
-        {
+        for (batch, steps, features, columns) in [
+            (1, 1, 1, [1, 2]),
+            (5, 1, 3, [7, 4]),
+            (4, 8, 64, [32, 33]),
+            (20, 55, 9, [40, 1]),
+            (10, 55, 260, [200, 70]),
+        ] {
             let (all, first) = (steps + 3, 2);
             let left = values(batch * steps * features, 1);
             let rights = [
