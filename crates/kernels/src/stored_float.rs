@@ -189,10 +189,37 @@ fn widened<'b, E: StoredFloat>(values: &[E], buffer: &'b mut Buffer) -> &'b [f32
 }
 
 /// Rounds values to the nearest that `dtype` can hold.
+#[inline(always)]
 pub(crate) fn round(values: &mut [f32], dtype: DType) {
     match dtype {
-        DType::BF16 => values.iter_mut().for_each(|value| *value = bf16::from_f32(*value).to_f32()),
+        DType::BF16 => values.iter_mut().for_each(|value| *value = nearest_bf16(*value)),
         DType::F16 => values.iter_mut().for_each(|value| *value = f16::from_f32(*value).to_f32()),
         _ => {}
+    }
+}
+
+/// The nearest number that has the format bf16, of two the even one. It is `bf16::from_f32`, without branches, so that loops are made of
+/// vectors.
+#[inline(always)]
+fn nearest_bf16(value: f32) -> f32 {
+    let bits = value.to_bits();
+    let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
+    // What is not a number stays so.
+    let bits = if value.is_nan() { bits | 0x0040_0000 } else { nearest };
+    f32::from_bits(bits & 0xffff_0000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_rounded_as_bf16_is_made() {
+        let special = [0x3f80_8000, 0x3f81_8000, 0x7f7f_ffff, 0xff80_0000, 0x7f80_0001, 0xff80_ffff, 0x8000_0001];
+        let all = special.into_iter().chain((0..100_000u32).map(|seed| seed.wrapping_mul(2_654_435_761)));
+        for value in all.map(f32::from_bits) {
+            let (found, expected) = (nearest_bf16(value), bf16::from_f32(value).to_f32());
+            assert_eq!(found.to_bits(), expected.to_bits(), "{value:e} {:x}", value.to_bits());
+        }
     }
 }

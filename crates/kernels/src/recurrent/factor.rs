@@ -9,7 +9,7 @@ use oomph_amx::{Element, FEW_ROWS, Line, MatrixUnit, Rounded, SIDE, Vectors, lin
 use crate::{
     custom_op::split,
     flex_tensor::vector,
-    matrix_unit::{UnitElement, elements_around_lines, parts_of, unit_for},
+    matrix_unit::{UnitElement, elements_around_lines, elements_of_lines, parts_of, unit_for},
     panels::{OutputRows, Panelled, Panels, PutRows, RowsOf},
     simd::{SimdLoops, vectorised},
     uninit,
@@ -32,10 +32,7 @@ pub(crate) struct FactorSizes {
 impl FactorSizes {
     /// A matrix that `rows` rows are multiplied by at once.
     pub(crate) fn new([inner, columns]: [usize; 2], dtype: DType, rows: usize) -> Self {
-        // The unit multiplies 16 rows in the time of so many by vectors.
-        let fewest = if dtype == DType::F32 { 12 } else { 3 };
-        let is_worth_it = rows >= fewest && inner > 0 && columns > 0;
-        let unit = unit_for(dtype, dtype).filter(|_| is_worth_it);
+        let unit = unit_for(dtype, dtype).filter(|_| is_worth_it(inner, columns, dtype, rows));
         Self { inner, columns, panelled: Panelled::new(inner, columns), unit, dtype }
     }
 
@@ -114,6 +111,18 @@ impl FactorSizes {
             unit.pack_right(vectors, strip);
         }))
     }
+}
+
+/// Whether the unit is faster than vectors.
+fn is_worth_it(inner: usize, columns: usize, dtype: DType, rows: usize) -> bool {
+    /// Bytes of a matrix that stays in the second-level cache from one step to the next.
+    const NEAR: usize = 1 << 20;
+    // The unit multiplies 16 rows in the time of so many by vectors.
+    let fewest = if dtype == DType::F32 { 12 } else { 3 };
+    // A number of 32 bits takes 6 bytes in parts: from a distant cache that is slower than the products by vectors.
+    let bytes = elements_of_lines(columns, inner, parts_of(dtype)) * size_of::<f32>();
+    let is_near = dtype != DType::F32 || bytes <= NEAR;
+    rows >= fewest && is_near && inner > 0 && columns > 0
 }
 
 /// Rows of a strip that the unit multiplies.

@@ -46,7 +46,7 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
     let of_state = (vec![batch, units], DType::F32);
     let writes = !matches!(outputs, RunOutputs::Known);
     let of_outputs = writes.then(|| (vec![batch, all_steps, units], recurrent.dtype));
-    let of_gates = keeps_gates.then(|| (vec![batch, steps.len(), width], DType::F32));
+    let of_gates = keeps_gates.then(|| (vec![batch, steps.len(), width], recurrent.dtype));
     // The gates of some rows and, where they are apart, the products of hidden units.
     let of_rows = if C::IS_SUM { ROWS * stride(width) } else { 2 * ROWS * stride(width) };
     let workspace = workspace(batch, recurrent);
@@ -117,7 +117,8 @@ impl<C> ForwardRun<'_, C> {
         });
         let shape = Shape::from([batch, all_steps, units]);
         inputs.extend(self.makes_outputs.then(|| E::tensor(outputs, shape)));
-        inputs.extend(self.keeps_gates.then(|| tensor(gates, &[batch, steps, C::GATES * units])));
+        let of_gates = Shape::from([batch, steps, C::GATES * units]);
+        inputs.extend(self.keeps_gates.then(|| E::tensor(gates, of_gates)));
         inputs.extend(state.map(|state| tensor(state, &[batch, units])));
         inputs
     }
@@ -128,7 +129,7 @@ impl<C> ForwardRun<'_, C> {
         read: &[FlexTensor],
         there: Option<&mut [E]>,
         new: Option<UninitSlice<'_, E>>,
-        gates: Option<UninitSlice<'_>>,
+        gates: Option<UninitSlice<'_, E>>,
     ) -> [Vec<f32>; S]
     where
         C: Cell<S>,
@@ -215,7 +216,7 @@ struct ForwardTask<'a, C, E, const S: usize> {
     /// The first step of the run.
     first_step: usize,
     /// The gates of all steps of the run.
-    gates: StepOutputs<'a, f32>,
+    gates: StepOutputs<'a, E>,
     /// The outputs of all steps of the sequence.
     outputs: StepOutputs<'a, E>,
     state: [&'a mut [f32]; S],
