@@ -154,41 +154,38 @@ fn pieces(of: Range<usize>, length: usize) -> impl Iterator<Item = Range<usize>>
     of.clone().step_by(length).map(move |begin| begin..(begin + length).min(of.end))
 }
 
-/// The instructions that add the products of two tiles by two tiles to the four sums, while these are in registers.
-macro_rules! products {
-    () => {
-        "tdpbf16ps tmm0, tmm4, tmm6
-         tdpbf16ps tmm1, tmm4, tmm7
-         tdpbf16ps tmm2, tmm5, tmm6
-         tdpbf16ps tmm3, tmm5, tmm7"
+/// The instruction that loads a tile of the left strip, that many bytes behind its next line.
+macro_rules! row_tile {
+    ($tile:literal, $at:literal) => {
+        concat!("tileloadd ", $tile, ", [{left} + {line} + ", $at, "]")
     };
 }
 
-/// The instructions that load two tiles of a strip, that many bytes behind its next line.
-macro_rules! rows {
-    ($first:literal, $second:literal) => {
-        concat!(
-            "tileloadd tmm4, [{left} + {line} + ",
-            $first,
-            "]
-             tileloadd tmm5, [{left} + {line} + ",
-            $second,
-            "]"
-        )
+/// As `row_tile`, of a right strip.
+macro_rules! column_tile {
+    ($strip:literal, $at:literal, $tile:literal) => {
+        concat!("tileloadd ", $tile, ", [{", $strip, "} + {line} + ", $at, "]")
     };
 }
 
-/// As `rows`, of the right strip.
-macro_rules! columns {
-    ($first:literal, $second:literal) => {
-        concat!(
-            "tileloadd tmm6, [{right} + {line} + ",
-            $first,
-            "]
-             tileloadd tmm7, [{right} + {line} + ",
-            $second,
-            "]"
-        )
+/// The instruction that adds the products of a tile of rows by one of columns.
+macro_rules! product {
+    ($sums:literal, $rows:literal, $columns:literal) => {
+        concat!("tdpbf16ps ", $sums, ", ", $rows, ", ", $columns)
+    };
+}
+
+/// The instructions that add the products of a tile of rows by both tiles of columns.
+macro_rules! by_rows {
+    ($rows:literal => $first:literal, $second:literal) => {
+        concat!(product!($first, $rows, "tmm6"), "\n", product!($second, $rows, "tmm7"))
+    };
+}
+
+/// The instructions that add the products of both tiles of rows by a tile of columns.
+macro_rules! by_columns {
+    ($columns:literal => $first:literal, $second:literal) => {
+        concat!(product!($first, "tmm4", $columns), "\n", product!($second, "tmm5", $columns))
     };
 }
 
@@ -240,50 +237,52 @@ unsafe fn block<E: Element>([left, right]: [&[Line]; 2], to: *mut f32, add: bool
     // SAFETY: registers and memory are those of this block, by the condition of this function.
     unsafe {
         match E::PARTS {
-            1 => multiply!(rows!(0, 1024), columns!(0, 1024), products!()),
-            // The six largest products of three parts, each of 2048 bytes, in an order that loads few tiles. The largest is the last.
+            1 => multiply!(
+                row_tile!("tmm4", 0),
+                row_tile!("tmm5", 1024),
+                column_tile!("right", 0, "tmm6"),
+                column_tile!("right", 1024, "tmm7"),
+                by_rows!("tmm4" => "tmm0", "tmm1"),
+                by_rows!("tmm5" => "tmm2", "tmm3")
+            ),
+            // The six largest products of three parts, each of 2048 bytes, in an order that loads few tiles. The largest is the last. A tile is
+            // loaded as soon as its last product is on its way.
             _ => multiply!(
-                rows!(4096, 5120),
-                columns!(0, 1024),
-                products!(),
-                rows!(2048, 3072),
-                products!(),
-                columns!(2048, 3072),
-                products!(),
-                rows!(0, 1024),
-                products!(),
-                columns!(4096, 5120),
-                products!(),
-                columns!(0, 1024),
-                products!()
+                row_tile!("tmm4", 4096),
+                column_tile!("right", 0, "tmm6"),
+                column_tile!("right", 1024, "tmm7"),
+                row_tile!("tmm5", 5120),
+                by_rows!("tmm4" => "tmm0", "tmm1"),
+                row_tile!("tmm4", 2048),
+                by_rows!("tmm5" => "tmm2", "tmm3"),
+                row_tile!("tmm5", 3072),
+                by_columns!("tmm6" => "tmm0", "tmm2"),
+                column_tile!("right", 2048, "tmm6"),
+                by_columns!("tmm7" => "tmm1", "tmm3"),
+                column_tile!("right", 3072, "tmm7"),
+                by_rows!("tmm4" => "tmm0", "tmm1"),
+                row_tile!("tmm4", 0),
+                by_rows!("tmm5" => "tmm2", "tmm3"),
+                row_tile!("tmm5", 1024),
+                by_columns!("tmm6" => "tmm0", "tmm2"),
+                column_tile!("right", 4096, "tmm6"),
+                by_columns!("tmm7" => "tmm1", "tmm3"),
+                column_tile!("right", 5120, "tmm7"),
+                by_columns!("tmm6" => "tmm0", "tmm2"),
+                column_tile!("right", 0, "tmm6"),
+                by_columns!("tmm7" => "tmm1", "tmm3"),
+                column_tile!("right", 1024, "tmm7"),
+                by_rows!("tmm4" => "tmm0", "tmm1"),
+                by_rows!("tmm5" => "tmm2", "tmm3")
             ),
         }
     }
 }
 
-/// The instructions that load a tile of the left strip to `tmm4`, that many bytes behind its next line.
-macro_rules! row_tile {
-    ($at:literal) => {
-        concat!("tileloadd tmm4, [{left} + {line} + ", $at, "]")
-    };
-}
-
 /// The instructions that load a tile of one of both right strips, that many bytes behind its next line, and add the products with it.
-macro_rules! column_tile {
+macro_rules! by_loaded {
     ($strip:literal, $at:literal, $tile:literal => $sums:literal) => {
-        concat!(
-            "tileloadd ",
-            $tile,
-            ", [{",
-            $strip,
-            "} + {line} + ",
-            $at,
-            "]
-             tdpbf16ps ",
-            $sums,
-            ", tmm4, ",
-            $tile
-        )
+        concat!(column_tile!($strip, $at, $tile), "\n", product!($sums, "tmm4", $tile))
     };
 }
 
@@ -343,11 +342,11 @@ unsafe fn half_block<E: Element>(left: &[Line], right: [&[Line]; 2], to: [*mut f
             1 => {
                 const PARTS: usize = 1;
                 multiply!(
-                    row_tile!(0),
-                    column_tile!("right", 0, "tmm5" => "tmm0"),
-                    column_tile!("right", 1024, "tmm6" => "tmm1"),
-                    column_tile!("next", 0, "tmm7" => "tmm2"),
-                    column_tile!("next", 1024, "tmm5" => "tmm3")
+                    row_tile!("tmm4", 0),
+                    by_loaded!("right", 0, "tmm5" => "tmm0"),
+                    by_loaded!("right", 1024, "tmm6" => "tmm1"),
+                    by_loaded!("next", 0, "tmm7" => "tmm2"),
+                    by_loaded!("next", 1024, "tmm5" => "tmm3")
                 );
             }
             // The products of `block`. A tile of columns stays for a second part of the rows, if three products with others are between:
@@ -355,33 +354,33 @@ unsafe fn half_block<E: Element>(left: &[Line], right: [&[Line]; 2], to: [*mut f
             _ => {
                 const PARTS: usize = 3;
                 multiply!(
-                    row_tile!(4096),
-                    column_tile!("right", 0, "tmm5" => "tmm0"),
-                    column_tile!("right", 1024, "tmm6" => "tmm1"),
-                    column_tile!("next", 0, "tmm7" => "tmm2"),
-                    column_tile!("next", 1024, "tmm5" => "tmm3"),
-                    row_tile!(2048),
-                    "tdpbf16ps tmm1, tmm4, tmm6",
-                    "tdpbf16ps tmm2, tmm4, tmm7",
-                    "tdpbf16ps tmm3, tmm4, tmm5",
-                    column_tile!("right", 0, "tmm6" => "tmm0"),
-                    column_tile!("right", 3072, "tmm5" => "tmm1"),
-                    column_tile!("next", 2048, "tmm7" => "tmm2"),
-                    column_tile!("next", 3072, "tmm5" => "tmm3"),
-                    column_tile!("right", 2048, "tmm6" => "tmm0"),
-                    row_tile!(0),
-                    "tdpbf16ps tmm2, tmm4, tmm7",
-                    "tdpbf16ps tmm3, tmm4, tmm5",
-                    "tdpbf16ps tmm0, tmm4, tmm6",
-                    column_tile!("right", 3072, "tmm7" => "tmm1"),
-                    column_tile!("next", 4096, "tmm5" => "tmm2"),
-                    column_tile!("next", 5120, "tmm6" => "tmm3"),
-                    column_tile!("right", 4096, "tmm7" => "tmm0"),
-                    column_tile!("right", 5120, "tmm5" => "tmm1"),
-                    column_tile!("next", 0, "tmm6" => "tmm2"),
-                    column_tile!("next", 1024, "tmm7" => "tmm3"),
-                    column_tile!("right", 0, "tmm5" => "tmm0"),
-                    column_tile!("right", 1024, "tmm6" => "tmm1")
+                    row_tile!("tmm4", 4096),
+                    by_loaded!("right", 0, "tmm5" => "tmm0"),
+                    by_loaded!("right", 1024, "tmm6" => "tmm1"),
+                    by_loaded!("next", 0, "tmm7" => "tmm2"),
+                    by_loaded!("next", 1024, "tmm5" => "tmm3"),
+                    row_tile!("tmm4", 2048),
+                    product!("tmm1", "tmm4", "tmm6"),
+                    product!("tmm2", "tmm4", "tmm7"),
+                    product!("tmm3", "tmm4", "tmm5"),
+                    by_loaded!("right", 0, "tmm6" => "tmm0"),
+                    by_loaded!("right", 3072, "tmm5" => "tmm1"),
+                    by_loaded!("next", 2048, "tmm7" => "tmm2"),
+                    by_loaded!("next", 3072, "tmm5" => "tmm3"),
+                    by_loaded!("right", 2048, "tmm6" => "tmm0"),
+                    row_tile!("tmm4", 0),
+                    product!("tmm2", "tmm4", "tmm7"),
+                    product!("tmm3", "tmm4", "tmm5"),
+                    product!("tmm0", "tmm4", "tmm6"),
+                    by_loaded!("right", 3072, "tmm7" => "tmm1"),
+                    by_loaded!("next", 4096, "tmm5" => "tmm2"),
+                    by_loaded!("next", 5120, "tmm6" => "tmm3"),
+                    by_loaded!("right", 4096, "tmm7" => "tmm0"),
+                    by_loaded!("right", 5120, "tmm5" => "tmm1"),
+                    by_loaded!("next", 0, "tmm6" => "tmm2"),
+                    by_loaded!("next", 1024, "tmm7" => "tmm3"),
+                    by_loaded!("right", 0, "tmm5" => "tmm0"),
+                    by_loaded!("right", 1024, "tmm6" => "tmm1")
                 );
             }
         }

@@ -117,11 +117,13 @@ impl FactorSizes {
 fn is_worth_it(inner: usize, columns: usize, dtype: DType, rows: usize) -> bool {
     /// Bytes of a matrix that stays in the second-level cache from one step to the next.
     const NEAR: usize = 1 << 20;
+    /// Rows that make up for reading it from a more distant one.
+    const MANY: usize = 64;
     // The unit multiplies 16 rows in the time of so many by vectors.
     let fewest = if dtype == DType::F32 { 12 } else { 3 };
     // A number of 32 bits takes 6 bytes in parts: from a distant cache that is slower than the products by vectors.
     let bytes = elements_of_lines(columns, inner, parts_of(dtype)) * size_of::<f32>();
-    let is_near = dtype != DType::F32 || bytes <= NEAR;
+    let is_near = dtype != DType::F32 || bytes <= NEAR || rows >= MANY;
     rows >= fewest && is_near && inner > 0 && columns > 0
 }
 
