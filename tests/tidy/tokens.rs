@@ -30,11 +30,12 @@ const WRITERS: [&str; 6] = [
 ];
 
 /// The files that need `unsafe`.
-const UNSAFE: [&str; 15] = [
+const UNSAFE: [&str; 16] = [
     "crates/amx/src/line.rs",
     "crates/amx/src/packing.rs",
     "crates/amx/src/registers.rs",
     "crates/amx/src/unit.rs",
+    "crates/amx/src/vectors.rs",
     "crates/command/src/refusal.rs",
     "crates/terminal/src/echo.rs",
     "crates/memory/src/allocator.rs",

@@ -215,7 +215,8 @@ mod tests {
 
     #[test]
     fn values_are_rounded_as_bf16_is_made() {
-        let special = [0x3f80_8000, 0x3f81_8000, 0x7f7f_ffff, 0xff80_0000, 0x7f80_0001, 0xff80_ffff, 0x8000_0001];
+        let special =
+            [0x3f80_8000, 0x3f81_8000, 0x7f7f_ffff, 0xff80_0000, 0x7f80_0001, 0xff80_ffff, 0x8000_0001];
         let all = special.into_iter().chain((0..100_000u32).map(|seed| seed.wrapping_mul(2_654_435_761)));
         for value in all.map(f32::from_bits) {
             let (found, expected) = (nearest_bf16(value), bf16::from_f32(value).to_f32());

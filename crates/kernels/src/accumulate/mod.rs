@@ -396,6 +396,29 @@ mod tests {
     }
 
     #[test]
+    fn bits_do_not_depend_on_the_number_of_threads() {
+        let (left, right) = (values(80 * 260, 1), values(80 * 200, 2));
+        for dtype in [DType::F32, DType::BF16] {
+            let sums = || {
+                let right = tensor(&right, [10, 8, 200]).div_scalar(7.0);
+                let terms = RowTerms {
+                    left: tensor(&left, [10, 8, 260]).div_scalar(3.0),
+                    rights: [Some(StepRange { of: right, steps: 0..8 }), None],
+                    rows: true,
+                    dtype,
+                };
+                let RowSums { products: [product, _], rows } = RowSums::default().add(terms, Kernels::Cpu);
+                (product.map(host), rows.map(host))
+            };
+            let [one, three] = [1, 3].map(|threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+                pool.expect("a pool of few threads").install(sums)
+            });
+            assert!(one == three, "{dtype:?}");
+        }
+    }
+
+    #[test]
     fn what_is_multiplied_with_is_rounded_to_the_format_of_products() {
         let right = values(40, 1).into_iter().map(|value| 1.0 + value / 1000.0).collect::<Vec<_>>();
         let rounded: Vec<f32> = right.iter().map(|value| bf16::from_f32(*value).to_f32()).collect();

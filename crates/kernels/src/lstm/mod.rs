@@ -57,7 +57,76 @@ pub fn lstm_backward(end: RunEnd<2>, recurrent: &RecurrentMatrix, kernels: Kerne
 
 #[cfg(test)]
 mod tests {
+    use burn::tensor::Tensor;
+
     use super::*;
+    use crate::{
+        recurrent::RunOutputs,
+        truth::{distance, stored, values},
+    };
+
+    const FEATURES: usize = 37;
+
+    /// Outputs and last states of a run, and the gradients of its gates and of the states before it.
+    fn run([batch, steps, units]: [usize; 3], dtype: DType, kernels: Kernels) -> Vec<Vec<f64>> {
+        let wide = DType::F32;
+        let weight = |name, columns| stored::<2>(name, [4 * units, columns], wide) * 0.3;
+        let [of_input, of_hidden] = [weight("ih", FEATURES), weight("hh", units)];
+        let matrix = |weight, rows| RecurrentMatrix::transposed(weight, dtype, rows, kernels);
+        let state = || [stored("h", [batch, units], dtype), stored("c", [batch, units], wide)];
+        let state = || state().map(|state: Tensor<2>| cast(state, wide, Kernels::Composed));
+        let start = RunStart {
+            input: stored("x", [batch, steps, FEATURES], dtype),
+            steps: 0..steps,
+            bias: stored("b", [4 * units], wide),
+            state: state(),
+            outputs: RunOutputs::New,
+            keeps_gates: true,
+        };
+        let (of_input, recurrent) = (matrix(of_input, batch * steps), matrix(of_hidden.clone(), batch));
+        let made = lstm_forward(start, &of_input, &recurrent, kernels);
+        let end = RunEnd {
+            gates: made.gates.expect("they are kept"),
+            before: state(),
+            steps: 0..steps,
+            outputs: stored("upstream", [batch, steps, units], dtype),
+            after: state(),
+        };
+        let back = RecurrentMatrix::plain(of_hidden, dtype, batch, kernels);
+        let gradients = lstm_backward(end, &back, kernels);
+        let mut all = vec![values(made.output.expect("outputs are asked for")), values(gradients.gates)];
+        all.extend(made.state.into_iter().chain(gradients.state).map(values));
+        all
+    }
+
+    const SHAPES: [[usize; 3]; 5] = [[1, 5, 3], [3, 4, 16], [17, 6, 33], [32, 8, 96], [70, 3, 64]];
+
+    #[test]
+    fn runs_are_those_of_burns_operations_in_either_format() {
+        for (dtype, limit) in [(DType::F32, 2e-6), (DType::BF16, 1e-2)] {
+            for shape in SHAPES {
+                let [own, composed] =
+                    [Kernels::Cpu, Kernels::Composed].map(|kernels| run(shape, dtype, kernels));
+                for (own, composed) in own.iter().zip(&composed) {
+                    let error = distance(own, composed);
+                    assert!(error < limit, "{dtype:?} {shape:?}: {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bits_do_not_depend_on_the_number_of_threads() {
+        for dtype in [DType::F32, DType::BF16] {
+            for shape in SHAPES {
+                let [one, three] = [1, 3].map(|threads| {
+                    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+                    pool.expect("a pool of few threads").install(|| run(shape, dtype, Kernels::Cpu))
+                });
+                assert!(one == three, "{dtype:?} {shape:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_layer_too_wide_for_a_gpu_is_composed() {

@@ -290,3 +290,94 @@ impl SimdLoops for WriteRows<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::bf16;
+    use burn_flex::FlexTensor;
+
+    use super::*;
+    use crate::stored_float::StoredFloat;
+
+    struct Product<'a> {
+        factor: &'a Factor<'a>,
+        left: &'a [f32],
+        rows: usize,
+        add: bool,
+        output: &'a mut [f32],
+        stride: usize,
+        beside: &'a mut [f32],
+    }
+
+    impl SimdLoops for Product<'_> {
+        #[inline(always)]
+        fn run<const FUSED: bool>(self) {
+            let Self { factor, left, rows, add, output, stride, beside } = self;
+            let inner = factor.sizes.inner;
+            let put = factor.sizes.put_rows_of(|row| &left[row * inner..][..inner]);
+            factor.multiply(rows, put, OutputRows { elements: output, stride }, beside, add);
+        }
+    }
+
+    fn values(count: usize, salt: usize) -> Vec<f32> {
+        (0..count).map(|at| ((at * 7919 + salt) % 1009) as f32 / 504.0 - 1.0).collect()
+    }
+
+    fn matrix<E: StoredFloat>(values: &[f32], sizes: [usize; 2]) -> FlexTensor {
+        E::tensor(values.iter().map(|value| E::rounded(*value)).collect(), sizes.into())
+    }
+
+    /// Compares products with those of 64 bits. Where the processor has no matrix unit, the products are those by panels.
+    fn products_are_those_of_64_bits(dtype: DType, round: fn(f32) -> f32) {
+        for [rows, inner, columns] in
+            [[3, 5, 17], [16, 64, 64], [17, 100, 96], [1, 33, 40], [40, 33, 300], [70, 260, 513]]
+        {
+            let (left, right) = (values(rows * inner, 1), values(inner * columns, 2));
+            let transposed: Vec<f32> =
+                (0..inner * columns).map(|at| right[at % inner * columns + at / inner]).collect();
+            let sizes = FactorSizes::new([inner, columns], dtype, rows);
+            let packed = |values: &[f32], of: [usize; 2], are_columns_along| {
+                let narrow = dtype == DType::BF16 && sizes.packed_format() == DType::BF16;
+                let rounded: Vec<f32> = values.iter().map(|value| round(*value)).collect();
+                let matrix = if narrow { matrix::<bf16>(&rounded, of) } else { matrix::<f32>(&rounded, of) };
+                sizes.packed(&matrix, are_columns_along)
+            };
+            let both = [packed(&right, [inner, columns], false), packed(&transposed, [columns, inner], true)];
+            // The product must not write the elements between two rows of the output.
+            let stride = columns + 3;
+            for (elements, add) in both.iter().flat_map(|elements| [(elements, true), (elements, false)]) {
+                let factor = &Factor::new(elements.storage(), sizes);
+                let mut output = vec![0.5; rows * stride - 3];
+                let mut beside = vec![f32::NAN; sizes.elements_beside(rows)];
+                let (made, beside) = (&mut output, &mut beside);
+                vectorised(Product { factor, left: &left, rows, add, output: made, stride, beside });
+                for (at, found) in output.iter().enumerate() {
+                    let (row, column) = (at / stride, at % stride);
+                    let products = (0..inner).map(|k| {
+                        // Vectors multiply rows as they are.
+                        let left = left[row * inner + k];
+                        let left = if sizes.unit.is_some() { round(left) } else { left };
+                        f64::from(left) * f64::from(round(right[k * columns + column.min(columns - 1)]))
+                    });
+                    let (sum, size) = products
+                        .fold((0.0, 1.0), |(sum, size), product| (sum + product, size + product.abs()));
+                    let expected = match column < columns {
+                        true => sum + if add { 0.5 } else { 0.0 },
+                        false => 0.5,
+                    };
+                    let error = (f64::from(*found) - expected).abs();
+                    assert!(
+                        error <= 3e-7 * size,
+                        "{rows} × {inner} × {columns} at {at}, add: {add}: {found} for {expected}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_are_those_of_64_bits_in_either_format() {
+        products_are_those_of_64_bits(DType::F32, |value| value);
+        products_are_those_of_64_bits(DType::BF16, |value| bf16::from_f32(value).to_f32());
+    }
+}
