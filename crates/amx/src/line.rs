@@ -4,7 +4,7 @@ pub const SIDE: usize = 32;
 /// Vectors of a tile: a strip is two tiles wide.
 pub(crate) const OF_TILE: usize = SIDE / 2;
 
-/// Rows that [`multiply_few`](crate::MatrixUnit::multiply_few) multiplies.
+/// Rows that [`multiply_rows`](crate::MatrixUnit::multiply_rows) multiplies in half the time of a strip.
 pub const FEW_ROWS: usize = OF_TILE;
 
 /// A row of a tile of the unit, in packed strips: 64 bytes, as a line of the cache.

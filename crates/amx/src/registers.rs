@@ -93,7 +93,7 @@ pub(crate) unsafe fn multiply<E: Element>(
                     // SAFETY: the block of these strips is within the sums, by the condition of this function.
                     unsafe {
                         let to = sums.as_mut_ptr().add(column * of_columns + row * SIDE * SIDE);
-                        block::<E>(strips, to, add);
+                        block::<E>(strips, to, SIDE, add);
                     }
                 }
             }
@@ -101,29 +101,40 @@ pub(crate) unsafe fn multiply<E: Element>(
     }
 }
 
-/// Multiplies the upper half of the strip `left` by all strips of `right`, two at a time.
+/// Multiplies the first `count` rows of the strip `left`, 16 or 32, by all strips of `right`. Rows of the sums begin `stride` numbers
+/// behind each other.
 ///
 /// # Safety
-/// As for [`multiply`], but `left` is one strip, and `sums` has 32 columns of 16 rows for each right strip.
-pub(crate) unsafe fn multiply_half<E: Element>(
+/// As for [`multiply`], but `left` is one strip, and `sums` has the rows.
+pub(crate) unsafe fn multiply_rows<E: Element>(
     [left, right]: [&[Line]; 2],
     of_strip: usize,
     sums: &mut [f32],
+    [count, stride]: [usize; 2],
     add: bool,
 ) {
     let strips = right.len() / of_strip;
     // SAFETY: the caller promises that the tiles are permitted.
     let _tiles = unsafe { WholeTiles::configured() };
     for near in pieces(0..of_strip, NEAR) {
-        let add = add || near.start > 0;
+        let (add, left) = (add || near.start > 0, &left[near.clone()]);
+        let right = |strip: usize| &right[strip * of_strip..][near.clone()];
+        if count == SIDE {
+            for strip in 0..strips {
+                // SAFETY: the block of these strips is within the sums, by the condition of this function.
+                unsafe {
+                    block::<E>([left, right(strip)], sums.as_mut_ptr().add(strip * SIDE), stride, add);
+                }
+            }
+            continue;
+        }
         for first in (0..strips).step_by(2) {
             // The last strip of an odd number is its own neighbour: its sums are written twice.
             let both = [first, (first + 1).min(strips - 1)];
-            let right = both.map(|strip| &right[strip * of_strip..][near.clone()]);
             // SAFETY: the blocks of these strips are within the sums, by the condition of this function.
             unsafe {
-                let to = both.map(|strip| sums.as_mut_ptr().add(strip * OF_TILE * SIDE));
-                half_block::<E>(&left[near.clone()], right, to, add);
+                let to = both.map(|strip| sums.as_mut_ptr().add(strip * SIDE));
+                half_block::<E>(left, both.map(right), to, stride, add);
             }
         }
     }
@@ -192,9 +203,10 @@ macro_rules! by_columns {
 /// Multiplies a strip of rows by a strip of columns: four tiles of sums, which stay in registers.
 ///
 /// # Safety
-/// The tiles are configured; both strips have the lines of as many steps, at least of one, and behind `to` there are 32 rows of 32 numbers.
+/// The tiles are configured; both strips have the lines of as many steps, at least of one, and behind `to` there are 32 rows of 32 numbers,
+/// each `stride` numbers behind the one before.
 #[inline(always)]
-unsafe fn block<E: Element>([left, right]: [&[Line]; 2], to: *mut f32, add: bool) {
+unsafe fn block<E: Element>([left, right]: [&[Line]; 2], to: *mut f32, stride: usize, add: bool) {
     macro_rules! multiply {
         ($($step:expr),*) => {
             asm!(
@@ -202,8 +214,8 @@ unsafe fn block<E: Element>([left, right]: [&[Line]; 2], to: *mut f32, add: bool
                 "jz 2f",
                 "tileloadd tmm0, [{to} + {stride}]",
                 "tileloadd tmm1, [{to} + {stride} + 64]",
-                "tileloadd tmm2, [{to} + {stride} + 2048]",
-                "tileloadd tmm3, [{to} + {stride} + 2112]",
+                "tileloadd tmm2, [{lower} + {stride}]",
+                "tileloadd tmm3, [{lower} + {stride} + 64]",
                 "jmp 3f",
                 "2:",
                 "tilezero tmm0",
@@ -218,8 +230,8 @@ unsafe fn block<E: Element>([left, right]: [&[Line]; 2], to: *mut f32, add: bool
                 "jnz 3b",
                 "tilestored [{to} + {stride}], tmm0",
                 "tilestored [{to} + {stride} + 64], tmm1",
-                "tilestored [{to} + {stride} + 2048], tmm2",
-                "tilestored [{to} + {stride} + 2112], tmm3",
+                "tilestored [{lower} + {stride}], tmm2",
+                "tilestored [{lower} + {stride} + 64], tmm3",
                 add = in(reg) usize::from(add),
                 left = inout(reg) left.as_ptr() => _,
                 right = inout(reg) right.as_ptr() => _,
@@ -227,7 +239,8 @@ unsafe fn block<E: Element>([left, right]: [&[Line]; 2], to: *mut f32, add: bool
                 bytes = in(reg) SIDE * size_of::<Line>() * E::PARTS,
                 line = in(reg) size_of::<Line>(),
                 to = in(reg) to,
-                stride = in(reg) SIDE * size_of::<f32>(),
+                lower = in(reg) to.wrapping_add(OF_TILE * stride),
+                stride = in(reg) stride * size_of::<f32>(),
                 out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
                 out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
                 options(nostack),
@@ -291,9 +304,15 @@ macro_rules! by_loaded {
 ///
 /// # Safety
 /// The tiles are configured; all strips have the lines of as many steps, at least of one, and behind both of `to` there are 16 rows of 32
-/// numbers.
+/// numbers, each `stride` numbers behind the one before.
 #[inline(always)]
-unsafe fn half_block<E: Element>(left: &[Line], right: [&[Line]; 2], to: [*mut f32; 2], add: bool) {
+unsafe fn half_block<E: Element>(
+    left: &[Line],
+    right: [&[Line]; 2],
+    to: [*mut f32; 2],
+    stride: usize,
+    add: bool,
+) {
     macro_rules! multiply {
         ($($step:expr),*) => {
             asm!(
@@ -329,7 +348,7 @@ unsafe fn half_block<E: Element>(left: &[Line], right: [&[Line]; 2], to: [*mut f
                 line = in(reg) size_of::<Line>(),
                 to = in(reg) to[0],
                 next_to = in(reg) to[1],
-                stride = in(reg) SIDE * size_of::<f32>(),
+                stride = in(reg) stride * size_of::<f32>(),
                 out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
                 out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
                 options(nostack),

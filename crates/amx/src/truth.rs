@@ -146,7 +146,7 @@ mod tests {
         products_have_the_bits_of_the_manual(unit, |number| number);
     }
 
-    fn few_rows_have_the_bits_of_a_whole_strip<E: Element>(unit: MatrixUnit, of: fn(f32) -> E) {
+    fn rows_have_the_bits_of_whole_strips<E: Element>(unit: MatrixUnit, of: fn(f32) -> E) {
         for (rows, columns, inner) in [(16, 64, 32), (5, 33, 100), (16, 130, 700), (1, 96, 257), (3, 40, 0)] {
             let (left, right) = (numbers(7, rows * inner, of), numbers(8, columns * inner, of));
             let mut strips = [rows, columns].map(|count| vec![Line::ZERO; lines(count, inner, E::PARTS)]);
@@ -155,24 +155,34 @@ mod tests {
             let both: [&[Line]; 2] = [&strips[0], &strips[1]];
             for add in [false, true] {
                 let padded = columns.next_multiple_of(SIDE);
-                let [mut few, mut whole] = [FEW_ROWS, SIDE].map(|rows| vec![0.25; rows * padded]);
-                unit.multiply_few::<E>(both, inner, &mut few, add);
+                let mut whole = vec![0.25; SIDE * padded];
                 unit.multiply::<E>(both, inner, &mut whole, add);
-                for (few, whole) in few.chunks(FEW_ROWS * SIDE).zip(whole.chunks(SIDE * SIDE)) {
-                    assert!(few == &whole[..FEW_ROWS * SIDE], "{rows} × {columns} × {inner}");
+                for count in [FEW_ROWS, SIDE] {
+                    let stride = padded + 3;
+                    let mut found = vec![0.25; count * stride - 3];
+                    unit.multiply_rows::<E>(both, inner, &mut found, [count, stride], add);
+                    for (at, found) in found.iter().enumerate() {
+                        let (row, column) = (at / stride, at % stride);
+                        let expected = match column < padded {
+                            true => whole[(column / SIDE * SIDE + row) * SIDE + column % SIDE],
+                            false if inner == 0 && !add => 0.0,
+                            false => 0.25,
+                        };
+                        assert_eq!(found.to_bits(), expected.to_bits(), "{rows} × {columns} × {inner}");
+                    }
                 }
             }
         }
     }
 
     #[test]
-    fn few_rows_have_the_bits_of_a_whole_strip_in_either_format() {
+    fn rows_have_the_bits_of_whole_strips_in_either_format() {
         let Some(unit) = MatrixUnit::of_this_processor() else {
             println!("skipped: this processor has no matrix unit");
             return;
         };
-        few_rows_have_the_bits_of_a_whole_strip(unit, bf16::from_f32);
-        few_rows_have_the_bits_of_a_whole_strip(unit, |number| number);
+        rows_have_the_bits_of_whole_strips(unit, bf16::from_f32);
+        rows_have_the_bits_of_whole_strips(unit, |number| number);
     }
 
     #[test]

@@ -95,18 +95,21 @@ impl MatrixUnit {
         match self.never {}
     }
 
-    /// As [`multiply`](Self::multiply), by the first [`FEW_ROWS`](crate::FEW_ROWS) rows of one strip alone: it takes half the time. `sums` has
-    /// 32 columns of these rows for each strip of columns. Each sum has the bits that `multiply` gives it.
+    /// Multiplies the first `count` rows of one strip by strips of columns. `sums` has rows of all these columns, each of which begins
+    /// `stride` numbers behind the one before. The products overwrite them, or are added to them if `add`. Each sum has the bits that
+    /// [`multiply`](Self::multiply) gives it.
     ///
     /// # Panics
-    /// Panics unless `left` is one strip, `right` has whole strips, and `sums` has as many numbers.
-    pub fn multiply_few<E: Element>(
+    /// Panics unless `left` is one strip, `right` has whole strips, `count` is 32 or [`FEW_ROWS`](crate::FEW_ROWS), and `sums` has the rows.
+    pub fn multiply_rows<E: Element>(
         self,
         [left, right]: [&[Line]; 2],
         inner: usize,
         sums: &mut [f32],
+        [count, stride]: [usize; 2],
         add: bool,
     ) {
+        assert!(count == SIDE || count == OF_TILE, "the rows fill tiles");
         let of_strip = lines(1, inner, E::PARTS);
         let Some([rows, columns]) = sides([left, right], of_strip) else {
             return if add {
@@ -115,11 +118,11 @@ impl MatrixUnit {
             };
         };
         assert_eq!(rows, SIDE, "the rows are those of one strip");
-        assert_eq!(OF_TILE * columns, sums.len(), "the sums are those of all products");
+        assert!(columns <= stride && (count - 1) * stride + columns <= sums.len(), "the sums have the rows");
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        // SAFETY: the unit is there and permitted. The strips are whole, one of rows, and the sums as many, as asserted above.
+        // SAFETY: the unit is there and permitted. The strips are whole, one of rows, and the sums have these, as asserted above.
         unsafe {
-            crate::registers::multiply_half::<E>([left, right], of_strip, sums, add);
+            crate::registers::multiply_rows::<E>([left, right], of_strip, sums, [count, stride], add);
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
         match self.never {}

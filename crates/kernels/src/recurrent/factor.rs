@@ -217,17 +217,24 @@ impl StripProduct<'_> {
             vectorised(InOrder { rows, some: some.clone(), inner, width, to: &mut *in_order });
             unit.pack_left(Vectors::along(of(in_order), width, padded), left);
             for (index, strips) in strips.chunks(STRIPS * of_strip).enumerate() {
-                let products = &mut products[..strips.len() / of_strip * padded * SIDE];
-                if padded == FEW_ROWS {
-                    unit.multiply_few::<E>([left, strips], inner, products, false);
-                } else {
-                    unit.multiply::<E>([left, strips], inner, products, false);
-                }
                 let first_column = index * STRIPS * SIDE;
                 let of_columns = (columns - first_column).min(STRIPS * SIDE);
                 let elements = &mut output.elements[some.start * output.stride + first_column..];
-                let rows = OutputRows { elements, stride: output.stride };
-                vectorised(WriteRows { products, padded, rows, count: some.len(), columns: of_columns, add });
+                let factors: [&[Line]; 2] = [left, strips];
+                if some.len() == padded && of_columns.is_multiple_of(SIDE) {
+                    unit.multiply_rows::<E>(factors, inner, elements, [padded, output.stride], add);
+                    continue;
+                }
+                // Whole tiles would be written beyond the rows.
+                let width = strips.len() / of_strip * SIDE;
+                let mut rows = OutputRows { elements, stride: output.stride };
+                let mut products = OutputRows { elements: &mut *products, stride: width };
+                let (count, columns) = (some.len(), of_columns);
+                if add {
+                    vectorised(CopyRows { from: &rows, to: &mut products, count, columns });
+                }
+                unit.multiply_rows::<E>(factors, inner, &mut *products.elements, [padded, width], add);
+                vectorised(CopyRows { from: &products, to: &mut rows, count, columns });
             }
         }
     }
@@ -257,36 +264,21 @@ impl<R: PutRows> SimdLoops for InOrder<'_, R> {
     }
 }
 
-/// Writes the products with some strips to rows, or adds them.
-struct WriteRows<'a> {
-    products: &'a [f32],
-    /// Rows of the products with a strip.
-    padded: usize,
-    /// From the first of the columns on.
-    rows: OutputRows<'a>,
+/// Copies columns of rows.
+struct CopyRows<'a, 'b> {
+    from: &'a OutputRows<'b>,
+    to: &'a mut OutputRows<'b>,
     count: usize,
     columns: usize,
-    add: bool,
 }
 
-impl SimdLoops for WriteRows<'_> {
+impl SimdLoops for CopyRows<'_, '_> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let Self { products, padded, rows, count, columns, add } = self;
-        for (row, to) in rows.elements.chunks_mut(rows.stride).take(count).enumerate() {
-            let strips = products.chunks_exact(padded * SIDE);
-            for (to, strip) in to[..columns].chunks_mut(SIDE).zip(strips) {
-                let products = &strip[row * SIDE..][..SIDE];
-                // A loop of constant length is a few vectors.
-                match (to.as_chunks_mut::<SIDE>().0, products.as_chunks::<SIDE>().0) {
-                    ([to], [products]) if add => {
-                        to.iter_mut().zip(products).for_each(|(to, product)| *to += product)
-                    }
-                    ([to], [products]) => *to = *products,
-                    _ if add => to.iter_mut().zip(products).for_each(|(to, product)| *to += product),
-                    _ => to.copy_from_slice(&products[..to.len()]),
-                }
-            }
+        let Self { from, to, count, columns } = self;
+        let from = from.elements.chunks(from.stride).take(count);
+        for (to, from) in to.elements.chunks_mut(to.stride).zip(from) {
+            to[..columns].copy_from_slice(&from[..columns]);
         }
     }
 }
