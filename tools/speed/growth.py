@@ -15,6 +15,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 from networks import images
 from sides import OOMPH, oomph
@@ -45,9 +46,10 @@ SERIES = {
 
 
 def work(settings, batch):
-    command = [OOMPH, "summary", "--json", "--config", "/dev/null", "--batch", str(batch)]
-    told = subprocess.run(command + [part for setting in settings for part in ("--set", setting)],
-                          capture_output=True, text=True, check=True).stdout
+    with tempfile.NamedTemporaryFile(suffix=".toml") as config:
+        command = [OOMPH, "summary", "--json", "--config", config.name, "--batch", str(batch)]
+        told = subprocess.run(command + [part for setting in settings for part in ("--set", setting)],
+                              capture_output=True, text=True, check=True).stdout
     return sum(row["multiply_adds"] for row in json.loads(told)["rows"] if row["depth"] == 0)
 
 

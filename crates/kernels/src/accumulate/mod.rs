@@ -151,7 +151,7 @@ struct Accumulate {
     factors: [Option<Factor>; 2],
     /// k.
     steps: usize,
-    /// The format that second factors are rounded to.
+    /// The format of products.
     dtype: DType,
 }
 
