@@ -200,70 +200,80 @@ macro_rules! by_columns {
     };
 }
 
-/// Multiplies a strip of rows by a strip of columns: four tiles of sums, which stay in registers.
+/// Multiplies steps of some strips: four tiles of sums stay in registers, two at each place of `$to`, of which rows begin `$stride` numbers
+/// behind each other. `{left}`, `{right}` and `{next}` are the lines of a step.
+macro_rules! multiply {
+    ($parts:literal, [$left:expr, $right:expr, $next:expr], $to:expr, $stride:expr, $add:expr; $($step:expr),*) => {
+        asm!(
+            "test {add}, {add}",
+            "jz 2f",
+            "tileloadd tmm0, [{to} + {stride}]",
+            "tileloadd tmm1, [{to} + {stride} + 64]",
+            "tileloadd tmm2, [{other} + {stride}]",
+            "tileloadd tmm3, [{other} + {stride} + 64]",
+            "jmp 3f",
+            "2:",
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "tilezero tmm3",
+            "3:",
+            $($step,)*
+            "add {left}, {bytes}",
+            "add {right}, {bytes}",
+            "add {next}, {bytes}",
+            "dec {steps}",
+            "jnz 3b",
+            "tilestored [{to} + {stride}], tmm0",
+            "tilestored [{to} + {stride} + 64], tmm1",
+            "tilestored [{other} + {stride}], tmm2",
+            "tilestored [{other} + {stride} + 64], tmm3",
+            add = in(reg) usize::from($add),
+            left = inout(reg) $left.as_ptr() => _,
+            right = inout(reg) $right => _,
+            next = inout(reg) $next => _,
+            steps = inout(reg) $left.len() / (SIDE * $parts) => _,
+            bytes = const SIDE * size_of::<Line>() * $parts,
+            line = in(reg) size_of::<Line>(),
+            to = in(reg) $to[0],
+            other = in(reg) $to[1],
+            stride = in(reg) $stride * size_of::<f32>(),
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        )
+    };
+}
+
+/// Multiplies a strip of rows by a strip of columns: four tiles of sums.
 ///
 /// # Safety
 /// The tiles are configured; both strips have the lines of as many steps, at least of one, and behind `to` there are 32 rows of 32 numbers,
 /// each `stride` numbers behind the one before.
 #[inline(always)]
 unsafe fn block<E: Element>([left, right]: [&[Line]; 2], to: *mut f32, stride: usize, add: bool) {
-    macro_rules! multiply {
-        ($($step:expr),*) => {
-            asm!(
-                "test {add}, {add}",
-                "jz 2f",
-                "tileloadd tmm0, [{to} + {stride}]",
-                "tileloadd tmm1, [{to} + {stride} + 64]",
-                "tileloadd tmm2, [{lower} + {stride}]",
-                "tileloadd tmm3, [{lower} + {stride} + 64]",
-                "jmp 3f",
-                "2:",
-                "tilezero tmm0",
-                "tilezero tmm1",
-                "tilezero tmm2",
-                "tilezero tmm3",
-                "3:",
-                $($step,)*
-                "add {left}, {bytes}",
-                "add {right}, {bytes}",
-                "dec {steps}",
-                "jnz 3b",
-                "tilestored [{to} + {stride}], tmm0",
-                "tilestored [{to} + {stride} + 64], tmm1",
-                "tilestored [{lower} + {stride}], tmm2",
-                "tilestored [{lower} + {stride} + 64], tmm3",
-                add = in(reg) usize::from(add),
-                left = inout(reg) left.as_ptr() => _,
-                right = inout(reg) right.as_ptr() => _,
-                steps = inout(reg) left.len() / (SIDE * E::PARTS) => _,
-                bytes = in(reg) SIDE * size_of::<Line>() * E::PARTS,
-                line = in(reg) size_of::<Line>(),
-                to = in(reg) to,
-                lower = in(reg) to.wrapping_add(OF_TILE * stride),
-                stride = in(reg) stride * size_of::<f32>(),
-                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                options(nostack),
-            )
-        };
-    }
+    // The second halves of the strip of columns, and of the rows.
+    let (right, next) = (right.as_ptr(), right.as_ptr().wrapping_add(OF_TILE));
+    let to = [to, to.wrapping_add(OF_TILE * stride)];
     // SAFETY: registers and memory are those of this block, by the condition of this function.
     unsafe {
         match E::PARTS {
             1 => multiply!(
+                1, [left, right, next], to, stride, add;
                 row_tile!("tmm4", 0),
                 row_tile!("tmm5", 1024),
                 column_tile!("right", 0, "tmm6"),
-                column_tile!("right", 1024, "tmm7"),
+                column_tile!("next", 0, "tmm7"),
                 by_rows!("tmm4" => "tmm0", "tmm1"),
                 by_rows!("tmm5" => "tmm2", "tmm3")
             ),
             // The six largest products of three parts, each of 2048 bytes, in an order that loads few tiles. The largest is the last. A tile is
             // loaded as soon as its last product is on its way.
             _ => multiply!(
+                3, [left, right, next], to, stride, add;
                 row_tile!("tmm4", 4096),
                 column_tile!("right", 0, "tmm6"),
-                column_tile!("right", 1024, "tmm7"),
+                column_tile!("next", 0, "tmm7"),
                 row_tile!("tmm5", 5120),
                 by_rows!("tmm4" => "tmm0", "tmm1"),
                 row_tile!("tmm4", 2048),
@@ -272,7 +282,7 @@ unsafe fn block<E: Element>([left, right]: [&[Line]; 2], to: *mut f32, stride: u
                 by_columns!("tmm6" => "tmm0", "tmm2"),
                 column_tile!("right", 2048, "tmm6"),
                 by_columns!("tmm7" => "tmm1", "tmm3"),
-                column_tile!("right", 3072, "tmm7"),
+                column_tile!("next", 2048, "tmm7"),
                 by_rows!("tmm4" => "tmm0", "tmm1"),
                 row_tile!("tmm4", 0),
                 by_rows!("tmm5" => "tmm2", "tmm3"),
@@ -280,11 +290,11 @@ unsafe fn block<E: Element>([left, right]: [&[Line]; 2], to: *mut f32, stride: u
                 by_columns!("tmm6" => "tmm0", "tmm2"),
                 column_tile!("right", 4096, "tmm6"),
                 by_columns!("tmm7" => "tmm1", "tmm3"),
-                column_tile!("right", 5120, "tmm7"),
+                column_tile!("next", 4096, "tmm7"),
                 by_columns!("tmm6" => "tmm0", "tmm2"),
                 column_tile!("right", 0, "tmm6"),
                 by_columns!("tmm7" => "tmm1", "tmm3"),
-                column_tile!("right", 1024, "tmm7"),
+                column_tile!("next", 0, "tmm7"),
                 by_rows!("tmm4" => "tmm0", "tmm1"),
                 by_rows!("tmm5" => "tmm2", "tmm3")
             ),
@@ -299,8 +309,7 @@ macro_rules! by_loaded {
     };
 }
 
-/// Multiplies the upper half of a strip of rows by two strips of columns: four tiles of sums, which stay in registers. Sums have the
-/// order of [`block`], and so its bits.
+/// Multiplies the upper half of a strip of rows by two strips of columns: four tiles of sums. They have the order of [`block`], and so its bits.
 ///
 /// # Safety
 /// The tiles are configured; all strips have the lines of as many steps, at least of one, and behind both of `to` there are 16 rows of 32
@@ -313,95 +322,50 @@ unsafe fn half_block<E: Element>(
     stride: usize,
     add: bool,
 ) {
-    macro_rules! multiply {
-        ($($step:expr),*) => {
-            asm!(
-                "test {add}, {add}",
-                "jz 2f",
-                "tileloadd tmm0, [{to} + {stride}]",
-                "tileloadd tmm1, [{to} + {stride} + 64]",
-                "tileloadd tmm2, [{next_to} + {stride}]",
-                "tileloadd tmm3, [{next_to} + {stride} + 64]",
-                "jmp 3f",
-                "2:",
-                "tilezero tmm0",
-                "tilezero tmm1",
-                "tilezero tmm2",
-                "tilezero tmm3",
-                "3:",
-                $($step,)*
-                "add {left}, {bytes}",
-                "add {right}, {bytes}",
-                "add {next}, {bytes}",
-                "dec {steps}",
-                "jnz 3b",
-                "tilestored [{to} + {stride}], tmm0",
-                "tilestored [{to} + {stride} + 64], tmm1",
-                "tilestored [{next_to} + {stride}], tmm2",
-                "tilestored [{next_to} + {stride} + 64], tmm3",
-                add = in(reg) usize::from(add),
-                left = inout(reg) left.as_ptr() => _,
-                right = inout(reg) right[0].as_ptr() => _,
-                next = inout(reg) right[1].as_ptr() => _,
-                steps = inout(reg) left.len() / (SIDE * E::PARTS) => _,
-                bytes = const SIDE * size_of::<Line>() * PARTS,
-                line = in(reg) size_of::<Line>(),
-                to = in(reg) to[0],
-                next_to = in(reg) to[1],
-                stride = in(reg) stride * size_of::<f32>(),
-                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                options(nostack),
-            )
-        };
-    }
+    let (right, next) = (right[0].as_ptr(), right[1].as_ptr());
     // SAFETY: registers and memory are those of this block, by the condition of this function.
     unsafe {
         match E::PARTS {
-            1 => {
-                const PARTS: usize = 1;
-                multiply!(
-                    row_tile!("tmm4", 0),
-                    by_loaded!("right", 0, "tmm5" => "tmm0"),
-                    by_loaded!("right", 1024, "tmm6" => "tmm1"),
-                    by_loaded!("next", 0, "tmm7" => "tmm2"),
-                    by_loaded!("next", 1024, "tmm5" => "tmm3")
-                );
-            }
+            1 => multiply!(
+                1, [left, right, next], to, stride, add;
+                row_tile!("tmm4", 0),
+                by_loaded!("right", 0, "tmm5" => "tmm0"),
+                by_loaded!("right", 1024, "tmm6" => "tmm1"),
+                by_loaded!("next", 0, "tmm7" => "tmm2"),
+                by_loaded!("next", 1024, "tmm5" => "tmm3")
+            ),
             // The products of `block`. A tile of columns stays for a second part of the rows, if three products with others are between:
             // so a sum need not wait for its last product.
-            _ => {
-                const PARTS: usize = 3;
-                multiply!(
-                    row_tile!("tmm4", 4096),
-                    by_loaded!("right", 0, "tmm5" => "tmm0"),
-                    by_loaded!("right", 1024, "tmm6" => "tmm1"),
-                    by_loaded!("next", 0, "tmm7" => "tmm2"),
-                    by_loaded!("next", 1024, "tmm5" => "tmm3"),
-                    row_tile!("tmm4", 2048),
-                    product!("tmm1", "tmm4", "tmm6"),
-                    product!("tmm2", "tmm4", "tmm7"),
-                    product!("tmm3", "tmm4", "tmm5"),
-                    by_loaded!("right", 0, "tmm6" => "tmm0"),
-                    by_loaded!("right", 3072, "tmm5" => "tmm1"),
-                    by_loaded!("next", 2048, "tmm7" => "tmm2"),
-                    by_loaded!("next", 3072, "tmm5" => "tmm3"),
-                    by_loaded!("right", 2048, "tmm6" => "tmm0"),
-                    row_tile!("tmm4", 0),
-                    product!("tmm2", "tmm4", "tmm7"),
-                    product!("tmm3", "tmm4", "tmm5"),
-                    product!("tmm0", "tmm4", "tmm6"),
-                    by_loaded!("right", 3072, "tmm7" => "tmm1"),
-                    by_loaded!("next", 4096, "tmm5" => "tmm2"),
-                    by_loaded!("next", 5120, "tmm6" => "tmm3"),
-                    by_loaded!("right", 4096, "tmm7" => "tmm0"),
-                    by_loaded!("right", 5120, "tmm5" => "tmm1"),
-                    by_loaded!("next", 0, "tmm6" => "tmm2"),
-                    by_loaded!("next", 1024, "tmm7" => "tmm3"),
-                    by_loaded!("right", 0, "tmm5" => "tmm0"),
-                    by_loaded!("right", 1024, "tmm6" => "tmm1")
-                );
-            }
+            _ => multiply!(
+                3, [left, right, next], to, stride, add;
+                row_tile!("tmm4", 4096),
+                by_loaded!("right", 0, "tmm5" => "tmm0"),
+                by_loaded!("right", 1024, "tmm6" => "tmm1"),
+                by_loaded!("next", 0, "tmm7" => "tmm2"),
+                by_loaded!("next", 1024, "tmm5" => "tmm3"),
+                row_tile!("tmm4", 2048),
+                product!("tmm1", "tmm4", "tmm6"),
+                product!("tmm2", "tmm4", "tmm7"),
+                product!("tmm3", "tmm4", "tmm5"),
+                by_loaded!("right", 0, "tmm6" => "tmm0"),
+                by_loaded!("right", 3072, "tmm5" => "tmm1"),
+                by_loaded!("next", 2048, "tmm7" => "tmm2"),
+                by_loaded!("next", 3072, "tmm5" => "tmm3"),
+                by_loaded!("right", 2048, "tmm6" => "tmm0"),
+                row_tile!("tmm4", 0),
+                product!("tmm2", "tmm4", "tmm7"),
+                product!("tmm3", "tmm4", "tmm5"),
+                product!("tmm0", "tmm4", "tmm6"),
+                by_loaded!("right", 3072, "tmm7" => "tmm1"),
+                by_loaded!("next", 4096, "tmm5" => "tmm2"),
+                by_loaded!("next", 5120, "tmm6" => "tmm3"),
+                by_loaded!("right", 4096, "tmm7" => "tmm0"),
+                by_loaded!("right", 5120, "tmm5" => "tmm1"),
+                by_loaded!("next", 0, "tmm6" => "tmm2"),
+                by_loaded!("next", 1024, "tmm7" => "tmm3"),
+                by_loaded!("right", 0, "tmm5" => "tmm0"),
+                by_loaded!("right", 1024, "tmm6" => "tmm1")
+            ),
         }
     }
 }
