@@ -334,8 +334,8 @@ unsafe fn half_block<E: Element>(
                 by_loaded!("next", 0, "tmm7" => "tmm2"),
                 by_loaded!("next", 1024, "tmm5" => "tmm3")
             ),
-            // The products of `block`. A tile of columns stays for a second part of the rows, if three products with others are between:
-            // so a sum need not wait for its last product.
+            // The products of `block`. A tile of columns stays for a second part of the rows. Products with other tiles are between, so
+            // that a sum seldom waits for its last product.
             _ => multiply!(
                 3, [left, right, next], to, stride, add;
                 row_tile!("tmm4", 4096),

@@ -97,7 +97,7 @@ impl MatrixUnit {
 
     /// Multiplies the first `count` rows of one strip by strips of columns. `sums` has rows of all these columns, each of which begins
     /// `stride` numbers behind the one before. The products overwrite them, or are added to them if `add`. Each sum has the bits that
-    /// [`multiply`](Self::multiply) gives it.
+    /// [`multiply`](Self::multiply) gives it. Without inner indices and without `add`, all of `sums` becomes zero.
     ///
     /// # Panics
     /// Panics unless `left` is one strip, `right` has whole strips, `count` is 32 or [`FEW_ROWS`](crate::FEW_ROWS), and `sums` has the rows.

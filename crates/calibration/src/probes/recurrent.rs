@@ -8,7 +8,7 @@ use oomph_kernels::{
     recurrent::{RecurrentMatrix, RunEnd, RunOutputs, RunStart, input_backward},
 };
 
-use super::{CPU, FORMATS, copied, full, probe};
+use super::{CPU, FORMATS, copied, full, full_as, probe};
 use crate::probe::{Probe, Ready};
 
 /// Samples, steps, features and units. A training computes a sequence in runs of a few steps.
@@ -80,12 +80,18 @@ impl Run {
         full([4 * self.units, columns], device)
     }
 
+    /// A sequence in the format of products.
     fn sequence(self, features: usize, device: &Device) -> Tensor<3> {
+        full_as([self.batch, self.steps, features], self.dtype, device)
+    }
+
+    /// A sequence in 32 bits, as gradients of gates.
+    fn wide(self, features: usize, device: &Device) -> Tensor<3> {
         full([self.batch, self.steps, features], device)
     }
 
     fn gates(self, device: &Device) -> Tensor<3> {
-        self.sequence(4 * self.units, device)
+        self.wide(4 * self.units, device)
     }
 
     fn state(self, device: &Device) -> [Tensor<2>; 2] {
@@ -106,13 +112,10 @@ impl Run {
         probe("lstm_forward", move |device| {
             let (input, state) = (self.sequence(self.features, device), self.state(device));
             let bias = full([4 * self.units], device);
-            let matrices = [self.features, self.units].map(|columns| {
-                Rc::new(RecurrentMatrix::transposed(
-                    self.weight(columns, device),
-                    self.dtype,
-                    self.batch,
-                    CPU,
-                ))
+            // Inputs of several steps are multiplied at once.
+            let matrices = [(self.features, self.batch * self.steps), (self.units, self.batch)];
+            let matrices = matrices.map(|(columns, rows)| {
+                Rc::new(RecurrentMatrix::transposed(self.weight(columns, device), self.dtype, rows, CPU))
             });
             move || -> Ready {
                 let start = RunStart {
@@ -158,13 +161,10 @@ impl Run {
         probe("lstm_forward gru", move |device| {
             let (input, [hidden, _]) = (self.sequence(self.features, device), self.state(device));
             let bias = full([6 * self.units], device);
-            let matrices = [self.features, self.units].map(|columns| {
-                Rc::new(RecurrentMatrix::transposed(
-                    self.gru_weight(columns, device),
-                    self.dtype,
-                    self.batch,
-                    CPU,
-                ))
+            // Inputs of several steps are multiplied at once.
+            let matrices = [(self.features, self.batch * self.steps), (self.units, self.batch)];
+            let matrices = matrices.map(|(columns, rows)| {
+                Rc::new(RecurrentMatrix::transposed(self.gru_weight(columns, device), self.dtype, rows, CPU))
             });
             move || -> Ready {
                 let start = RunStart {
@@ -183,7 +183,7 @@ impl Run {
 
     fn gru_backward(self) -> Probe {
         probe("lstm_backward gru", move |device| {
-            let gates = self.sequence(3 * self.units, device);
+            let gates = self.wide(3 * self.units, device);
             let (outputs, [hidden, _]) = (self.sequence(self.units, device), self.state(device));
             let (weight, bias) = (self.gru_weight(self.units, device), full([6 * self.units], device));
             let back = Rc::new(GruBack::new(weight, bias, self.dtype, self.batch, CPU));
@@ -207,7 +207,7 @@ impl Run {
             let of_input = Rc::new(RecurrentMatrix::plain(
                 self.weight(self.features, device),
                 self.dtype,
-                self.batch,
+                self.batch * self.steps,
                 CPU,
             ));
             move || -> Ready {
@@ -220,7 +220,7 @@ impl Run {
     fn weight_backward(self) -> Probe {
         probe("add_products", move |device| {
             let left = self.gates(device);
-            let rights = [self.features, self.units].map(|features| self.sequence(features, device));
+            let rights = [self.sequence(self.features, device), self.wide(self.units, device)];
             let sums = [self.features, self.units].map(|columns| self.weight(columns, device));
             let rows = full([4 * self.units], device);
             move || -> Ready {

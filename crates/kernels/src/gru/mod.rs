@@ -226,6 +226,18 @@ mod tests {
         }
     }
 
+    /// Weights that go by vectors, and a candidate's that goes by the matrix unit where there is one.
+    #[test]
+    fn a_wide_layer_goes_back_through_both_kinds_of_products() {
+        let shape = [16, 2, 256];
+        let inputs = Inputs::new(shape);
+        let upstream = stored("upstream", shape, DType::F32);
+        let [own, composed] = [Kernels::Cpu, Kernels::Composed].map(|kernels| inputs.run(&upstream, kernels));
+        for (own, composed) in own.iter().zip(&composed) {
+            assert!(distance(own, composed) < 2e-6, "{}", distance(own, composed));
+        }
+    }
+
     #[test]
     fn a_gpu_has_burns_operations() {
         assert_eq!(gru_kernels(Kernels::Gpu), Kernels::Composed);

@@ -42,7 +42,7 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
     let units = recurrent.sizes.columns;
     let of_steps = |width: usize| (vec![batch, steps.len(), width * units], DType::F32);
     let state = (vec![batch, units], DType::F32);
-    let workspace = workspace(batch, recurrent);
+    let workspace = workspace(batch, recurrent, again.map(|again| &again.matrix));
     let mut inputs = vec![gates.into()];
     inputs.extend(before.map(AnyTensor::from));
     inputs.push(outputs.into());

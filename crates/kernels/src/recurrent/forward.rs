@@ -49,7 +49,7 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
     let of_gates = keeps_gates.then(|| (vec![batch, steps.len(), width], recurrent.dtype));
     // The gates of some rows and, where they are apart, the products of hidden units.
     let of_rows = if C::IS_SUM { ROWS * stride(width) } else { 2 * ROWS * stride(width) };
-    let workspace = workspace(batch, recurrent);
+    let workspace = workspace(batch, recurrent, None);
     let beside = workspace.of_each.max(of_input.sizes.elements_beside(ROWS));
     let count = steps.len();
     let run = ForwardRun::<C> {

@@ -61,10 +61,13 @@ fn rows_of_a_task(batch: usize, steps: usize, recurrent: &RecurrentMatrix) -> us
 /// Rows of a sequence that are multiplied by the input weights at once.
 const ROWS: usize = 64;
 
-/// The workspace to multiply the rows of a task by the recurrent weights, whatever the number of threads.
-fn workspace(batch: usize, recurrent: &RecurrentMatrix) -> Workspace {
+/// The workspace to multiply the rows of a task by the recurrent weights, and by another matrix if there is one, whatever the number of
+/// threads.
+fn workspace(batch: usize, recurrent: &RecurrentMatrix, other: Option<&RecurrentMatrix>) -> Workspace {
     let of_tile = recurrent.sizes.rows_of_tile();
-    let of_each = recurrent.sizes.elements_beside(batch.min(ROWS).next_multiple_of(of_tile));
+    let rows = batch.min(ROWS).next_multiple_of(of_tile);
+    let beside = |matrix: &RecurrentMatrix| matrix.sizes.elements_beside(rows);
+    let of_each = beside(recurrent).max(other.map_or(0, beside));
     Workspace { of_each, tasks: batch.div_ceil(of_tile), ..Workspace::default() }
 }
 

@@ -71,8 +71,8 @@ impl<C> SegmentedLayer<C> {
     fn matrices(&self) -> [RecurrentMatrix; 2] {
         let ([batch, steps, _], Policy { kernels, .. }) = (self.input.dims(), self.policy);
         let [of_input, of_hidden] = self.weights.clone();
-        // Inputs of several steps are multiplied at once.
-        [(of_input, batch * steps), (of_hidden, batch)]
+        // Inputs of a run of steps are multiplied at once.
+        [(of_input, batch * length_of_runs(steps)), (of_hidden, batch)]
             .map(|(weight, rows)| RecurrentMatrix::transposed(weight, self.policy.dtype(), rows, kernels))
     }
 
@@ -140,9 +140,9 @@ impl<C> SegmentedLayer<C> {
         let forward = recompute.then(|| self.matrices());
         let [batch, steps, _] = self.input.dims();
         let factors = C::factors(self.weights[1].clone(), self.bias.clone(), batch, self.policy);
-        let of_input = wanted[0].then(|| {
-            RecurrentMatrix::plain(self.weights[0].clone(), self.policy.dtype(), batch * steps, kernels)
-        });
+        let rows = batch * length_of_runs(steps);
+        let of_input = wanted[0]
+            .then(|| RecurrentMatrix::plain(self.weights[0].clone(), self.policy.dtype(), rows, kernels));
         let mut input = wanted[0].then(|| self.memory_for_input(&output)).flatten();
         let mut output = Some(output);
         let new = || zeros(kept[0].before[0].dims(), DType::F32, self.bias.clone(), kernels);
