@@ -62,7 +62,7 @@ impl MatrixUnit {
             crate::packing::pack(vectors, operand == Operand::Right, to);
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-        match self.never {}
+        match (operand, self.never) {}
     }
 
     /// Multiplies strips of rows by strips of columns, of `inner` elements `E` each. The products overwrite `sums`, or are added to them if

@@ -2,8 +2,6 @@ use std::ops::Range;
 
 use half::bf16;
 
-use crate::line::SIDE;
-
 /// A number that the unit multiplies, as a sum of numbers in bf16.
 ///
 /// A number of 32 bits is the sum of three, the second of which has the rounding error of the first, and the third that of both. Of the
@@ -88,9 +86,13 @@ impl<'a, E: Element> Vectors<'a, E> {
         let elements = self.elements.get(first..).unwrap_or_default();
         Self { elements, count: vectors.len(), inner: indices.len(), ..self }
     }
+}
 
+/// What packing and the tests read.
+#[cfg(any(test, all(target_arch = "x86_64", target_os = "linux")))]
+impl<E: Element> Vectors<'_, E> {
     /// 32 elements of a vector; zeros behind the last vector and behind the last element.
-    pub(crate) fn some(&self, vector: usize, index: usize) -> [E; SIDE] {
+    pub(crate) fn some(&self, vector: usize, index: usize) -> [E; crate::SIDE] {
         std::array::from_fn(|at| self.element(vector, index + at))
     }
 
