@@ -80,10 +80,7 @@ impl MatrixUnit {
     ) {
         let of_strip = lines(1, inner, E::PARTS);
         let Some([rows, columns]) = sides([left, right], of_strip) else {
-            return if add {
-            } else {
-                sums.fill(0.0)
-            };
+            return add_nothing(sums, add);
         };
         assert_eq!(rows * columns, sums.len(), "the sums are those of all products");
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -112,10 +109,7 @@ impl MatrixUnit {
         assert!(count == SIDE || count == OF_TILE, "the rows fill tiles");
         let of_strip = lines(1, inner, E::PARTS);
         let Some([rows, columns]) = sides([left, right], of_strip) else {
-            return if add {
-            } else {
-                sums.fill(0.0)
-            };
+            return add_nothing(sums, add);
         };
         assert_eq!(rows, SIDE, "the rows are those of one strip");
         assert!(columns <= stride && (count - 1) * stride + columns <= sums.len(), "the sums have the rows");
@@ -139,4 +133,11 @@ fn sides(both: [&[Line]; 2], of_strip: usize) -> Option<[usize; 2]> {
         "strips are whole"
     );
     (of_strip > 0).then(|| both.map(|lines| lines.len() / of_strip * SIDE))
+}
+
+/// Products without inner indices: added to sums if `add`, or in their place.
+fn add_nothing(sums: &mut [f32], add: bool) {
+    if !add {
+        sums.fill(0.0);
+    }
 }

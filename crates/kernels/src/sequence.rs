@@ -15,6 +15,26 @@ use crate::{
     stored_float::{BLOCK, StoredFloats},
 };
 
+/// A run of steps of a sequence `[B, T, F]`, whose rows are counted sample by sample, step by step.
+#[derive(Clone, Copy)]
+pub(crate) struct RunRows {
+    /// T.
+    pub(crate) all_steps: usize,
+    pub(crate) first_step: usize,
+    /// Steps of the run.
+    pub(crate) steps: usize,
+    /// F.
+    pub(crate) features: usize,
+}
+
+impl RunRows {
+    /// The index of the first element of a row.
+    #[inline(always)]
+    pub(crate) fn begin(self, row: usize) -> usize {
+        (row / self.steps * self.all_steps + self.first_step + row % self.steps) * self.features
+    }
+}
+
 /// A tensor of zeros on the device of `like`, to be overwritten part by part.
 pub fn zeros<const D: usize>(
     shape: [usize; D],

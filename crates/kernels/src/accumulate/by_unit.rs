@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use burn_backend::{DType, TensorMetadata};
+use burn_backend::DType;
 use burn_flex::FlexTensor;
 use oomph_amx::{Element, Rounded, SIDE, Vectors};
 
@@ -11,6 +11,7 @@ use crate::{
     custom_op::Workspace,
     flex_tensor::floats,
     matrix_unit::{AddRows, Summands, UnitSums, parts_of, unit_for},
+    sequence::RunRows,
     simd::{SimdLoops, vectorised},
     stored_float::StoredFloats,
 };
@@ -77,9 +78,8 @@ fn add<const N: usize>(
     let rows = rows.first_mut().map(|sum| sum.storage_mut::<f32>()).unwrap_or_default();
     let left = floats(&read[0]);
     let rights = std::array::from_fn(|index| {
-        let ((columns, first_step), right) = (factors[index], &read[1 + index]);
-        let values = StoredFloats::of(right);
-        Right { values, columns, all_steps: right.shape()[1], first_step, steps: sizes.steps }
+        let right = &read[1 + index];
+        Right { values: StoredFloats::of(right), rows: sizes.in_sequence(factors[index], right) }
     });
     match sizes.dtype {
         DType::BF16 => {
@@ -101,26 +101,16 @@ struct RowsToSum<'a, E, const N: usize> {
 /// A second factor: some steps of a sequence.
 struct Right<'a> {
     values: StoredFloats<'a>,
-    columns: usize,
-    /// Steps of the sequence, the first one of the run, and those of the run.
-    all_steps: usize,
-    first_step: usize,
-    steps: usize,
+    rows: RunRows,
 }
 
 impl Right<'_> {
-    /// The first value of a row.
-    #[inline(always)]
-    fn place(&self, row: usize) -> usize {
-        (row / self.steps * self.all_steps + self.first_step + row % self.steps) * self.columns
-    }
-
     /// Gives some columns of some rows. They are not copied if they have 32 bits and the rows follow each other.
     fn columns(&self, rows: Range<usize>, columns: Range<usize>, take: impl FnOnce(&[f32], usize)) {
         if let StoredFloats::F32(values) = self.values
-            && self.steps == self.all_steps
+            && self.rows.steps == self.rows.all_steps
         {
-            return take(&values[rows.start * self.columns + columns.start..], self.columns);
+            return take(&values[self.rows.begin(rows.start) + columns.start..], self.rows.features);
         }
         let mut copied = [[0.0; SIDE]; AT_ONCE];
         vectorised(CopyColumns { right: self, rows, columns, to: &mut copied });
@@ -141,7 +131,7 @@ impl SimdLoops for CopyColumns<'_> {
     fn run<const FUSED: bool>(self) {
         let Self { right, rows, columns, to } = self;
         for (row, to) in rows.zip(to) {
-            right.values.load(right.place(row) + columns.start, &mut to[..columns.len()]);
+            right.values.load(right.rows.begin(row) + columns.start, &mut to[..columns.len()]);
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     flex_tensor::floats,
     kernels::Kernels,
     panels::{OutputRows, Panelled, Panels},
-    sequence::zeros,
+    sequence::{RunRows, zeros},
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, round, with_values},
     workers,
@@ -214,6 +214,12 @@ impl Accumulate {
         });
     }
 
+    /// Where the rows lie in a second factor.
+    fn in_sequence(self, factor: Factor, right: &FlexTensor) -> RunRows {
+        let (features, first_step) = factor;
+        RunRows { all_steps: right.shape()[1], first_step, steps: self.steps, features }
+    }
+
     /// The panels of the second factors, for some of the rows.
     fn packed<'a>(
         self,
@@ -226,17 +232,14 @@ impl Accumulate {
             self.rights(rows.len()).zip(rights).zip(starts).map(|((sizes, right), (_, first_step))| {
                 let (some, rest) = std::mem::take(&mut packed).split_at_mut(sizes.elements());
                 packed = rest;
-                let (all_steps, columns) = (right.shape()[1], sizes.columns);
-                let place = |row: usize| {
-                    let row = rows.start + row;
-                    (row / self.steps * all_steps + first_step + row % self.steps) * columns
-                };
+                let columns = sizes.columns;
+                let in_sequence = self.in_sequence((columns, first_step), right);
                 // Stored 16 bits are rounded already.
                 let is_wide = right.dtype() == DType::F32;
                 let dtype = if is_wide { self.dtype } else { DType::F32 };
                 let round = |panel: &mut [f32]| round(panel, dtype);
                 let panels = with_values!(StoredFloats::of(right), values => {
-                    sizes.put_rows(|row| &values[place(row)..][..columns], some, round)
+                    sizes.put_rows(|row| &values[in_sequence.begin(rows.start + row)..][..columns], some, round)
                 });
                 Panels::new(panels, sizes)
             });

@@ -11,8 +11,8 @@ use crate::{
     custom_op::{Workspace, split},
     feed_forward::Activation,
     matrix_unit::{
-        AddRows, FEW, Summands, UnitElement, UnitSums, elements_around_lines, elements_of_lines, of_task,
-        packed_in, parts_of, some_strips, strips_at_once,
+        AddRows, FEW, Summands, UnitElement, UnitSums, columns_of, elements_around_lines, elements_of_lines,
+        of_task, packed_in, parts_of, some_strips, strips_at_once,
     },
     panels::DEPTH,
     simd::{SimdLoops, vectorised},
@@ -127,12 +127,9 @@ impl ByUnit {
     fn packed<E: UnitElement>(self, right: &[E]) -> Vec<Line> {
         let Matrix { inner, columns, are_columns_along } = self.matrix;
         let memory = Vec::with_capacity(lines(columns, inner, E::PARTS));
+        let all = columns_of(right, [inner, columns], are_columns_along);
         packed_in::<E>(memory, columns, inner, |first, count, strip| {
-            let columns = match are_columns_along {
-                true => Vectors::along(&right[first * inner..], inner, count),
-                false => Vectors::across(&right[first..], columns, count, inner),
-            };
-            self.unit.pack_right(columns, strip);
+            self.unit.pack_right(all.some_of(first..first + count, 0..inner), strip);
         })
     }
 }

@@ -4,7 +4,7 @@ mod sums;
 
 use burn::tensor::bf16;
 use burn_backend::DType;
-use oomph_amx::{Element, Line, MatrixUnit, SIDE, lines};
+use oomph_amx::{Element, Line, MatrixUnit, SIDE, Vectors, lines};
 
 use crate::{stored_float::StoredFloat, uninit};
 
@@ -40,6 +40,18 @@ pub(crate) fn elements_of_lines(count: usize, inner: usize, parts: usize) -> usi
 /// Elements of 32 bits in which there are the lines of `count` vectors, wherever the elements begin.
 pub(crate) fn elements_around_lines(count: usize, inner: usize, parts: usize) -> usize {
     elements_of_lines(count, inner, parts) + OF_LINE
+}
+
+/// The columns of a matrix of `inner` rows: memory holds them as rows, if `are_along`, or the matrix in row-major order.
+pub(crate) fn columns_of<E: Element>(
+    matrix: &[E],
+    [inner, columns]: [usize; 2],
+    are_along: bool,
+) -> Vectors<'_, E> {
+    match are_along {
+        true => Vectors::along(matrix, inner, columns),
+        false => Vectors::across(matrix, columns, columns, inner),
+    }
 }
 
 /// Packs `count` vectors strip by strip, in all threads, into `memory`, which has room for them. `pack` takes the first vector of a strip, the

@@ -9,7 +9,7 @@ use oomph_amx::{Element, FEW_ROWS, Line, MatrixUnit, Rounded, SIDE, Vectors, lin
 use crate::{
     custom_op::split,
     flex_tensor::vector,
-    matrix_unit::{UnitElement, elements_around_lines, elements_of_lines, parts_of, unit_for},
+    matrix_unit::{UnitElement, columns_of, elements_around_lines, elements_of_lines, parts_of, unit_for},
     panels::{OutputRows, Panelled, Panels, PutRows, RowsOf},
     simd::{SimdLoops, vectorised},
     uninit,
@@ -99,16 +99,11 @@ impl FactorSizes {
         are_columns_along: bool,
     ) -> FlexTensor {
         let Self { inner, columns, .. } = self;
-        let values = E::values(matrix);
-        let all = lines(columns, inner, E::PARTS);
-        vector(uninit::lines_anew(self.elements(), all, lines(1, inner, E::PARTS), |index, strip| {
+        let all = columns_of(E::values(matrix), [inner, columns], are_columns_along);
+        let [of_all, of_strip] = [columns, 1].map(|count| lines(count, inner, E::PARTS));
+        vector(uninit::lines_anew(self.elements(), of_all, of_strip, |index, strip| {
             let first = index * SIDE;
-            let count = SIDE.min(columns - first);
-            let vectors = match are_columns_along {
-                true => Vectors::along(&values[first * inner..], inner, count),
-                false => Vectors::across(&values[first..], columns, count, inner),
-            };
-            unit.pack_right(vectors, strip);
+            unit.pack_right(all.some_of(first..columns.min(first + SIDE), 0..inner), strip);
         }))
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     custom_op::{CustomOp, Workspace},
     flex_tensor::{floats, tensor},
     panels::{OutputRows, PutRows, PutTile},
+    sequence::RunRows,
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, by_dtype, round, with_values},
     uninit::{self, UninitSlice},
@@ -303,9 +304,10 @@ impl TaskInputs<'_> {
     /// The first value of a row: row by row of the batch, step by step.
     #[inline(always)]
     fn place(&self, row: usize) -> usize {
-        let (steps, features) = (self.steps.len(), self.weights.sizes.inner);
-        let step = self.steps.start + row % steps;
-        ((self.first_row + row / steps) * self.all_steps + step) * features
+        let steps = self.steps.len();
+        let (first_step, features) = (self.steps.start, self.weights.sizes.inner);
+        let rows = RunRows { all_steps: self.all_steps, first_step, steps, features };
+        rows.begin(self.first_row * steps + row)
     }
 }
 
