@@ -2,12 +2,13 @@ use burn::tensor::Tensor;
 use burn_backend::{DType, Shape};
 use burn_capture::CaptureBackend;
 use burn_flex::{Flex, FlexTensor};
-use burn_ir::{CustomOpIr, OperationIr, ScalarIr, TensorIr};
+use burn_ir::{CustomOpIr, OperationIr, ScalarIr, TensorId, TensorIr};
 use burn_router::{RouterClient, RouterTensor};
 
 use crate::{
     any_tensor::{AnyTensor, ranked},
     backends::{Plain, primitive_on},
+    timing,
 };
 
 /// Memory that a kernel allocates beside its outputs while it runs, in elements of 32 bits.
@@ -70,8 +71,12 @@ impl CustomOp {
         workspace: Workspace,
         kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor>,
     ) -> Vec<AnyTensor> {
+        let described = timing::described(|| self.described(workspace));
         match self.contiguous_inputs(workspace) {
-            Ok(inputs) => kernel(inputs).into_iter().map(Flex::tensor).collect(),
+            Ok(inputs) => {
+                let outputs = timing::kernel(described, || kernel(inputs));
+                outputs.into_iter().map(Flex::tensor).collect()
+            }
             Err(recorded) => recorded,
         }
     }
@@ -136,8 +141,17 @@ impl CustomOp {
 
     /// Records the operation with its workspace on the CPU.
     fn record(self, workspace: Workspace) -> Vec<AnyTensor> {
-        let Workspace { shared, of_each, tasks, steps } = workspace;
-        self.record_with(&[bytes(shared), bytes(of_each), tasks, steps])
+        self.record_with(&numbers_of(workspace))
+    }
+
+    /// The operation as it would be recorded, but for the identities of its tensors.
+    fn described(&self, workspace: Workspace) -> OperationIr {
+        let tensor = |shape: Vec<usize>, dtype| TensorIr::uninit(TensorId::new(0), Shape::from(shape), dtype);
+        let inputs: Vec<_> = self.inputs.iter().map(|input| tensor(input.dims(), input.dtype())).collect();
+        let outputs: Vec<_> =
+            self.outputs.iter().map(|(shape, dtype)| tensor(shape.clone(), *dtype)).collect();
+        let scalars = scalars(self.in_place, &numbers_of(workspace));
+        OperationIr::Custom(CustomOpIr::with_scalars(self.name, &inputs, &outputs, scalars))
     }
 
     /// Records the operation with the buffers of its GPU kernel, in elements of 32 bits.
@@ -156,11 +170,21 @@ impl CustomOp {
             .into_iter()
             .map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype));
         let outputs: Vec<TensorIr> = outputs.collect();
-        let scalars = std::iter::once(self.in_place).chain(numbers.iter().copied());
-        let scalars = scalars.map(|number| ScalarIr::UInt(number as u64)).collect();
+        let scalars = scalars(self.in_place, numbers);
         let operation = CustomOpIr::with_scalars(self.name, &inputs, &outputs, scalars);
         client.register(OperationIr::Custom(operation)).into_iter().map(CaptureBackend::tensor).collect()
     }
+}
+
+/// What a recorded operation says of its workspace.
+fn numbers_of(Workspace { shared, of_each, tasks, steps }: Workspace) -> [usize; 4] {
+    [bytes(shared), bytes(of_each), tasks, steps]
+}
+
+/// The scalars of a recorded operation: its outputs in place, and `numbers`.
+fn scalars(in_place: usize, numbers: &[usize]) -> Vec<ScalarIr> {
+    let scalars = std::iter::once(in_place).chain(numbers.iter().copied());
+    scalars.map(|number| ScalarIr::UInt(number as u64)).collect()
 }
 
 /// The bytes of elements of 32 bits.

@@ -27,6 +27,12 @@ pub(crate) fn interleave<'a, E: StoredFloat + 'a>(
         rest(four, done, first, to, stride);
         first += 4;
     }
+    if first + 2 <= count {
+        let two = std::array::from_fn(|index| row(first + index));
+        let done = floats(two).map_or(0, |rows| transpose::two(rows, &mut to[first..], stride));
+        rest(two, done, first, to, stride);
+        first += 2;
+    }
     for first in first..count {
         rest([row(first)], 0, first, to, stride);
     }
@@ -111,9 +117,16 @@ mod tests {
 
     #[test]
     fn each_element_goes_to_its_column() {
-        for (count, columns, stride) in
-            [(1, 0..1, 1), (3, 2..9, 5), (4, 0..8, 4), (8, 1..14, 12), (13, 3..7, 16), (2, 1..1, 2)]
-        {
+        for (count, columns, stride) in [
+            (1, 0..1, 1),
+            (2, 0..9, 2),
+            (3, 2..9, 5),
+            (4, 0..8, 4),
+            (6, 1..11, 6),
+            (8, 1..14, 12),
+            (13, 3..7, 16),
+            (2, 1..1, 2),
+        ] {
             let element = |row: usize, column: usize| (100 * row + column) as f32;
             let rows: Vec<Vec<f32>> =
                 (0..count).map(|row| (0..15).map(|column| element(row, column)).collect()).collect();

@@ -64,6 +64,7 @@ mod simd;
 mod storage;
 mod stored_float;
 mod tile;
+mod timing;
 mod transpose;
 #[cfg(test)]
 mod truth;
@@ -82,3 +83,4 @@ pub use optimizer_step::{AdamStep, AdamStepped, AdamTensors, SgdStep, SgdStepped
 pub use prefetch::leave_caches;
 pub use sequence::{place_steps, zeros};
 pub use storage::Storage;
+pub use timing::{TimedOperation, timed};

@@ -39,7 +39,7 @@ pub(crate) struct Panelled {
 impl Panelled {
     /// A matrix of `inner` rows and `columns` columns.
     pub(crate) fn new(inner: usize, columns: usize) -> Self {
-        Self { inner, columns, tile: Tile::of_this_processor() }
+        Self { inner, columns, tile: Tile::low() }
     }
 
     /// As [`new`](Self::new), for many rows.
@@ -316,6 +316,7 @@ impl<E: StoredFloat> PutTile for ColumnsOf<'_, E> {
             // A copy of constant length is one instruction.
             match piece.len() {
                 8 => widen_so_many::<E, 8>(piece, to),
+                6 => widen_so_many::<E, 6>(piece, to),
                 4 => widen_so_many::<E, 4>(piece, to),
                 _ => widen(piece, to),
             }

@@ -7,7 +7,7 @@ use std::slice::Chunks;
 
 use macerator::{Arch, Scalar, Simd, Vector, WithSimd, vload_unaligned, vstore_unaligned};
 
-use crate::prefetch;
+use crate::{prefetch, timing};
 
 /// Vectors side by side in a tile.
 const VECTORS: usize = 2;
@@ -34,13 +34,18 @@ impl Tile {
     pub(crate) const MOST_ROWS: usize = 12;
 
     /// Low tiles, which waste little on few rows: the sums take half of the registers.
-    pub(crate) fn of_this_processor() -> Self {
-        Arch::new().dispatch(TileOfProcessor)[0]
+    pub(crate) fn low() -> Self {
+        Arch::new().dispatch(TilesOfProcessor)[0]
     }
 
     /// High tiles, for many rows: they read less for each product, and the sums take three quarters of the registers.
     pub(crate) fn high() -> Self {
-        Arch::new().dispatch(TileOfProcessor)[1]
+        Arch::new().dispatch(TilesOfProcessor)[1]
+    }
+
+    /// Tiles for [scattered columns](Factors::Scattered).
+    pub(crate) fn for_scattered() -> Self {
+        Arch::new().dispatch(TilesOfProcessor)[2]
     }
 
     /// Columns that must be contiguous in memory. The next run of columns may be anywhere.
@@ -59,13 +64,14 @@ impl Tile {
     }
 }
 
-struct TileOfProcessor;
+struct TilesOfProcessor;
 
-impl WithSimd for TileOfProcessor {
-    type Output = [Tile; 2];
+impl WithSimd for TilesOfProcessor {
+    type Output = [Tile; 3];
 
-    fn with_simd<S: Simd>(self) -> [Tile; 2] {
-        let rows = if has_many_registers::<S>() { [8, Tile::MOST_ROWS] } else { [4, 6] };
+    fn with_simd<S: Simd>(self) -> [Tile; 3] {
+        // With 16 registers, the sums of a low tile are too few to hide how long an instruction takes.
+        let rows = if has_many_registers::<S>() { [8, Tile::MOST_ROWS, 8] } else { [4, 6, 6] };
         rows.map(|rows| Tile { rows, columns: VECTORS * S::lanes32() })
     }
 }
@@ -80,7 +86,7 @@ const fn has_many_registers<S: Simd>() -> bool {
 pub(crate) enum Factors<'a> {
     /// Rows in tiles by a panel.
     Panel { tiles: &'a [f32], tile: Tile, panel: &'a [f32] },
-    /// Rows in low tiles by columns that are somewhere in memory.
+    /// Rows in tiles [for them](Tile::for_scattered) by columns that are somewhere in memory.
     Scattered { tiles: &'a [f32], columns: ScatteredColumns<'a> },
 }
 
@@ -116,12 +122,18 @@ impl TileColumn<'_> {
     /// Computes the tiles. It is compiled once, and not inlined into the loops around.
     #[inline(never)]
     pub(crate) fn compute(self) {
+        timing::count(|| self.products());
         Arch::new().dispatch(self);
+    }
+
+    fn products(&self) -> usize {
+        let (Factors::Panel { tiles, .. } | Factors::Scattered { tiles, .. }) = self.factors;
+        tiles.len() * Tile::low().columns
     }
 
     /// The numbers of rows are constants, so that each processor's tiles are compiled for two of them.
     #[inline(always)]
-    fn tiles<S: Simd, const LOW: usize, const HIGH: usize>(self) {
+    fn tiles<S: Simd, const LOW: usize, const HIGH: usize, const SCATTERED: usize>(self) {
         match self.factors {
             Factors::Panel { tiles, tile, panel } if tile.rows == HIGH => {
                 self.by_panel::<S, HIGH>(tiles, PanelRows { elements: panel });
@@ -131,7 +143,9 @@ impl TileColumn<'_> {
             }
             Factors::Scattered { tiles, columns } => {
                 let right = columns.checked(S::lanes32());
-                self.put_all::<S, LOW>(tiles, columns.offsets.len(), |left| products(left, right, || ()));
+                self.put_all::<S, SCATTERED>(tiles, columns.offsets.len(), |left| {
+                    products(left, right, || ())
+                });
             }
         }
     }
@@ -139,7 +153,7 @@ impl TileColumn<'_> {
     #[inline(always)]
     fn by_panel<S: Simd, const ROWS: usize>(self, tiles: &[f32], right: PanelRows<'_>) {
         let inner = RightRows::<S>::len(right);
-        let mut ahead = Ahead::new(self.next, tiles.len() / ROWS.max(1));
+        let mut ahead = Ahead::new(self.next, tiles.len() / ROWS.max(1), stretch::<S>());
         self.put_all::<S, ROWS>(tiles, inner, |left| products(left, right, || ahead.step()));
     }
 
@@ -166,14 +180,20 @@ impl WithSimd for TileColumn<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         if const { has_many_registers::<S>() } {
-            self.tiles::<S, 8, 12>();
+            self.tiles::<S, 8, 12, 8>();
         } else {
-            self.tiles::<S, 4, 6>();
+            self.tiles::<S, 4, 6, 6>();
         }
     }
 }
 
-/// The products of a tile. `meanwhile` is called for every few inner indices.
+/// Inner indices between two moments to look at other memory. With 16 registers the compiler keeps the sums in memory at such a
+/// moment: for each four indices it would cost a third of the speed.
+const fn stretch<S: Simd>() -> usize {
+    if has_many_registers::<S>() { AT_ONCE } else { 8 * AT_ONCE }
+}
+
+/// The products of a tile. `meanwhile` is called for each [stretch] of inner indices.
 ///
 /// # Panics
 /// Panics if the factors have different inner indices.
@@ -185,20 +205,22 @@ fn products<S: Simd, const ROWS: usize>(
 ) -> TileSums<S, ROWS> {
     assert_eq!(left.len(), right.len(), "both factors have the same inner indices");
     let mut products: TileSums<S, ROWS> = [[0.0f32.splat(); VECTORS]; ROWS];
-    let (whole, rest) = left.as_chunks::<AT_ONCE>();
     let mut index = 0;
-    for left in whole {
+    for left in left.chunks(const { stretch::<S>() }) {
         meanwhile();
-        for left in left {
-            // SAFETY: there are as many rows, as asserted.
+        let (whole, rest) = left.as_chunks::<AT_ONCE>();
+        for left in whole {
+            for left in left {
+                // SAFETY: there are as many rows, as asserted.
+                products = added(left, unsafe { right.row(index) }, products);
+                index += 1;
+            }
+        }
+        for left in rest {
+            // SAFETY: as above.
             products = added(left, unsafe { right.row(index) }, products);
             index += 1;
         }
-    }
-    for left in rest {
-        // SAFETY: as above.
-        products = added(left, unsafe { right.row(index) }, products);
-        index += 1;
     }
     products
 }
@@ -285,19 +307,24 @@ impl<S: Simd> RightRows<S> for CheckedColumns<'_> {
     }
 }
 
-/// Brings memory into the cache, some of it with each step of a product.
+/// Brings memory into the cache, some of it with each stretch of a product.
 struct Ahead<'a> {
     lines: Chunks<'a, f32>,
     of_step: usize,
 }
 
 impl<'a> Ahead<'a> {
-    /// All of `memory` within so many inner indices of tiles; nothing, if these are few: then asking would take longer than it saves.
-    fn new(memory: &'a [f32], inner: usize) -> Self {
+    /// All of `memory` within so many inner indices of tiles, some with each of their stretches; nothing, if these are few: then asking would
+    /// take longer than it saves.
+    fn new(memory: &'a [f32], inner: usize, stretch: usize) -> Self {
         const MOST: usize = 2;
         let lines = memory.chunks(prefetch::LINE / size_of::<f32>());
-        let of_step = lines.len().div_ceil((inner / AT_ONCE).max(1));
-        if of_step > MOST { Self { lines: [].chunks(1), of_step: 0 } } else { Self { lines, of_step } }
+        let of_step = lines.len().div_ceil((inner / stretch).max(1));
+        if of_step > MOST * stretch / AT_ONCE {
+            Self { lines: [].chunks(1), of_step: 0 }
+        } else {
+            Self { lines, of_step }
+        }
     }
 
     #[inline(always)]

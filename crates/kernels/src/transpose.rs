@@ -25,12 +25,24 @@ pub(crate) fn four(rows: [&[f32]; 4], to: &mut [f32], stride: usize) -> usize {
     }
 }
 
+/// As [`eight`], for two rows.
+#[inline(always)]
+pub(crate) fn two(rows: [&[f32]; 2], to: &mut [f32], stride: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    return x86::two(rows, to, stride);
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (rows, to, stride);
+        0
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        __m128, _mm_loadu_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_storeu_ps, _mm_unpackhi_ps, _mm_unpacklo_ps,
-        _mm256_castps128_ps256, _mm256_insertf128_ps, _mm256_shuffle_ps, _mm256_storeu_ps,
-        _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+        __m128, _mm_castps_pd, _mm_loadu_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_storeh_pd, _mm_storel_pd,
+        _mm_storeu_ps, _mm_unpackhi_ps, _mm_unpacklo_ps, _mm256_castps128_ps256, _mm256_insertf128_ps,
+        _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
     };
 
     /// Columns that are transposed at once.
@@ -90,6 +102,26 @@ mod x86 {
                 ];
                 for (index, column) in made.into_iter().enumerate() {
                     _mm_storeu_ps(to.as_mut_ptr().add((first + index) * stride), column);
+                }
+            }
+        }
+        columns
+    }
+
+    #[inline(always)]
+    pub(super) fn two(rows: [&[f32]; 2], to: &mut [f32], stride: usize) -> usize {
+        let columns = columns(&rows, to, stride);
+        for first in (0..columns).step_by(AT_ONCE) {
+            // SAFETY: both rows have four more elements.
+            let [a, b] = rows.map(|row| unsafe { load(row, first) });
+            let place = |index: usize| (first + index) * stride;
+            // SAFETY: every x86-64 has these instructions, and two elements of each column are within `to`.
+            unsafe {
+                for (index, pairs) in [(0, _mm_unpacklo_ps(a, b)), (2, _mm_unpackhi_ps(a, b))] {
+                    // Two numbers are moved as one of 64 bits.
+                    let pairs = _mm_castps_pd(pairs);
+                    _mm_storel_pd(to.as_mut_ptr().add(place(index)).cast(), pairs);
+                    _mm_storeh_pd(to.as_mut_ptr().add(place(index + 1)).cast(), pairs);
                 }
             }
         }

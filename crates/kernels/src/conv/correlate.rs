@@ -54,7 +54,7 @@ struct CorrelateTask<'a> {
 
 impl Correlate {
     pub(super) fn new(sizes: ConvSizes, axes: &[Axis; 2]) -> Self {
-        let tile = Tile::of_this_processor();
+        let tile = Tile::for_scattered();
         let [down, across] = axes;
         let lines = [Line::by_tap(down, down.grid), Line::ByPixel { pixels: across.grid }];
         let plane = lines[0].length(down) * lines[1].length(across);

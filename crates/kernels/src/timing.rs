@@ -1,0 +1,87 @@
+//! How long each of our operations takes, in a program that runs as ever.
+
+use std::{
+    cell::RefCell,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use burn_ir::OperationIr;
+
+/// An operation that ran on a CPU.
+#[derive(Debug)]
+pub struct TimedOperation {
+    /// The operation, as a capture device records it. Its tensors have no identities.
+    pub operation: OperationIr,
+    /// How long its kernel ran.
+    pub time: Duration,
+    /// Products of two numbers that vectors computed, with those of rows and columns that only fill tiles. 0 where the matrix unit
+    /// multiplies, and where nothing is a product of matrices.
+    pub products: u64,
+}
+
+/// How many calls of [`timed`] run, in any thread.
+static TIMERS: AtomicUsize = AtomicUsize::new(0);
+
+/// The products so far, while somebody asks.
+static PRODUCTS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The operations of this thread so far; `None` if nobody asks.
+    static TIMED: RefCell<Option<Vec<TimedOperation>>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`, and times the kernel of each operation of this crate that this thread runs on a CPU.
+///
+/// ```
+/// use burn::tensor::{DType, Device, Tensor};
+/// use oomph_kernels::{Kernels, cast, timed};
+///
+/// let ones = Tensor::<1>::ones([1024], &Device::flex());
+/// let (_, operations) = timed(|| cast(ones, DType::BF16, Kernels::Cpu));
+/// assert_eq!(operations.len(), 1);
+/// ```
+pub fn timed<R>(work: impl FnOnce() -> R) -> (R, Vec<TimedOperation>) {
+    /// Ends the timing, also where `work` panics.
+    struct Timer;
+
+    impl Drop for Timer {
+        fn drop(&mut self) {
+            TIMERS.fetch_sub(1, Relaxed);
+            TIMED.set(None);
+        }
+    }
+
+    TIMED.set(Some(Vec::new()));
+    TIMERS.fetch_add(1, Relaxed);
+    let _timer = Timer;
+    let result = work();
+    (result, TIMED.take().unwrap_or_default())
+}
+
+/// Counts products, if somebody asks for them.
+#[inline]
+pub(crate) fn count(products: impl FnOnce() -> usize) {
+    if TIMERS.load(Relaxed) > 0 {
+        PRODUCTS.fetch_add(products() as u64, Relaxed);
+    }
+}
+
+/// The description of an operation of these inputs and outputs, if somebody asks for times.
+pub(crate) fn described(describe: impl FnOnce() -> OperationIr) -> Option<OperationIr> {
+    TIMED.with_borrow(Option::is_some).then(describe)
+}
+
+/// Runs the kernel of an operation.
+pub(crate) fn kernel<R>(operation: Option<OperationIr>, kernel: impl FnOnce() -> R) -> R {
+    let Some(operation) = operation else { return kernel() };
+    let (begun, before) = (Instant::now(), PRODUCTS.load(Relaxed));
+    let made = kernel();
+    let (time, products) = (begun.elapsed(), PRODUCTS.load(Relaxed) - before);
+    TIMED.with_borrow_mut(|timed| {
+        if let Some(timed) = timed {
+            timed.push(TimedOperation { operation, time, products });
+        }
+    });
+    made
+}
