@@ -6,7 +6,10 @@ use std::mem::MaybeUninit;
 use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
-use super::product::{ConvProduct, ConvTask};
+use super::{
+    finish::Finishing,
+    product::{ConvProduct, ConvTask},
+};
 use crate::{
     custom_op::Workspace,
     simd::{SimdLoops, vectorised},
@@ -60,8 +63,13 @@ pub(super) trait ConvAlgorithm<E: StoredFloat>: Sync {
         }
     }
 
-    /// Writes the target.
-    fn run(&self, weights: &[E], source: &[E], target: &mut [MaybeUninit<E>]) {
+    /// Writes the target. With `finishing` it is that of a forward convolution.
+    fn run(
+        &self,
+        [source, weights]: [&[E]; 2],
+        target: &mut [MaybeUninit<E>],
+        finishing: Option<&Finishing<'_, E>>,
+    ) {
         let ConvFrame { product, tile, images, rows, weight_elements, is_complete, .. } = self.frame();
         if !is_complete {
             target.par_iter_mut().for_each(|element| {
@@ -73,7 +81,7 @@ pub(super) trait ConvAlgorithm<E: StoredFloat>: Sync {
         rayon::scope(|_| {
             let packed = self.pack(weights, memory);
             let rows = product.rows_of_a_task(tile, images, rows);
-            let tasks = charge(Account::Host, || product.tasks(images, rows, target));
+            let tasks = charge(Account::Host, || product.tasks(images, rows, target, finishing));
             workers::each(tasks.into_iter(), self.workspace(), |mut task, workspace| {
                 let (weights, task) = (&packed, &mut task);
                 vectorised(TaskLoops { algorithm: self, weights, source, task, workspace });

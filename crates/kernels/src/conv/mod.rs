@@ -7,9 +7,11 @@
 mod algorithm;
 mod by_unit;
 mod correlate;
+mod finish;
 mod gather;
 mod on_gpu;
 mod operations;
+mod pieces;
 mod product;
 mod sums_by_unit;
 mod window;
@@ -23,7 +25,10 @@ use crate::{
     backends::{Plain, first_backend},
     cast::cast,
     kernels::Kernels,
+    norm::Addend,
 };
+
+pub use finish::Finish;
 
 /// Stride and padding of a convolution, equal in both dimensions.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +44,12 @@ impl Slide {
     pub fn options(self) -> ConvOptions<2> {
         ConvOptions::new([self.stride; 2], [self.padding; 2], [1, 1], 1)
     }
+
+    /// The shape of the output `[B, C_out, H, W]` of an input `[B, C_in, H, W]`, by kernels `[C_out, C_in, k, k]` that fit.
+    pub fn output(self, input: [usize; 4], weight: [usize; 4]) -> [usize; 4] {
+        let along = |axis| (input[axis] + 2 * self.padding - weight[axis]) / self.stride + 1;
+        [input[0], weight[0], along(2), along(3)]
+    }
 }
 
 /// A convolution of plain tensors: `input` `[B, C_in, H, W]`, `weight` `[C_out, C_in, k, k]`. The output has the input's
@@ -51,6 +62,24 @@ pub fn conv2d(input: Tensor<4>, weight: Tensor<4>, slide: Slide, kernels: Kernel
         Kernels::Gpu => on_gpu::forward(input, weight, slide),
         Kernels::Composed => module::conv2d(input, weight, None, slide.options()),
     }
+}
+
+/// As [`conv2d`], with a normalisation and what follows it.
+pub fn conv2d_finished(
+    input: Tensor<4>,
+    weight: Tensor<4>,
+    slide: Slide,
+    finish: Finish,
+    kernels: Kernels,
+) -> Tensor<4> {
+    let dtype = input.dtype();
+    let has_its_format = |addend: &Tensor<4>| addend.dtype() == dtype;
+    if kernels == Kernels::Cpu && finish.addend.as_ref().is_none_or(has_its_format) {
+        return operations::forward_finished(input, cast(weight, dtype, kernels), slide, finish);
+    }
+    let Finish { norm, addend, rectify } = finish;
+    let addend = addend.map_or(Addend::Nothing, |addend| Addend::Plain(Box::new(addend)));
+    norm.apply(conv2d(input, weight, slide, kernels), addend, rectify, dtype, kernels)
 }
 
 /// The gradients of a convolution.

@@ -11,6 +11,7 @@ use super::{
     algorithm::ConvAlgorithm,
     by_unit::ByUnit,
     correlate::Correlate,
+    finish::{Finish, Finishing},
     gather::Gather,
     product::{ConvProduct, ConvSizes},
     sums_by_unit::SumsByUnit,
@@ -44,7 +45,18 @@ fn shapes(input: [usize; 4], weight: [usize; 4], slide: Slide) -> (ConvSizes, [A
 /// The output of a convolution, in the format of input and weight.
 pub(super) fn forward(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> Tensor<4> {
     let (sizes, axes) = shapes(input.dims(), weight.dims(), slide);
-    multiply("conv2d", [input, weight], ConvProduct::forward(sizes), vec![axes])
+    multiply("conv2d", [input, weight], (ConvProduct::forward(sizes), vec![axes]), None)
+}
+
+/// The finished output of a convolution, in the format of input and weight.
+pub(super) fn forward_finished(
+    input: Tensor<4>,
+    weight: Tensor<4>,
+    slide: Slide,
+    finish: Finish,
+) -> Tensor<4> {
+    let (sizes, axes) = shapes(input.dims(), weight.dims(), slide);
+    multiply("conv2d", [input, weight], (ConvProduct::forward(sizes), vec![axes]), Some(finish))
 }
 
 /// The input's gradient, in the format of weight and gradient.
@@ -56,26 +68,27 @@ pub(super) fn input_backward(
 ) -> Tensor<4> {
     let (sizes, axes) = shapes(input, weight.dims(), slide);
     let grids = backward_grids(&axes);
-    multiply("conv2d_input_backward", [gradient, weight], ConvProduct::backward(sizes), grids)
+    multiply("conv2d_input_backward", [gradient, weight], (ConvProduct::backward(sizes), grids), None)
 }
 
 /// Computes a convolution forward or back to the input, by the matrix unit or by Winograd's algorithm where they are faster.
 fn multiply(
     name: &'static str,
     inputs: [Tensor<4>; 2],
-    product: ConvProduct,
-    grids: Vec<[Axis; 2]>,
+    product_on_grids: (ConvProduct, Vec<[Axis; 2]>),
+    finish: Option<Finish>,
 ) -> Tensor<4> {
+    let (product, grids) = product_on_grids;
     let dtype = inputs[0].dtype();
     let fewer = Winograd::where_it_pays(product, &grids);
     match ByUnit::where_it_pays(product, &grids, dtype, fewer.is_some()) {
-        Some(unit) if dtype == DType::BF16 => return multiply_by::<bf16>(name, inputs, &unit),
-        Some(unit) => return multiply_by::<f32>(name, inputs, &unit),
+        Some(unit) if dtype == DType::BF16 => return multiply_by::<bf16>(name, inputs, &unit, finish),
+        Some(unit) => return multiply_by::<f32>(name, inputs, &unit, finish),
         None => {}
     }
     by_dtype!(dtype, E => match fewer {
-        Some(winograd) => multiply_by::<E>(name, inputs, &winograd),
-        None => multiply_by::<E>(name, inputs, &Gather::new(product, grids)),
+        Some(winograd) => multiply_by::<E>(name, inputs, &winograd, finish),
+        None => multiply_by::<E>(name, inputs, &Gather::new(product, grids), finish),
     })
 }
 
@@ -83,22 +96,32 @@ fn multiply_by<E: StoredFloat>(
     name: &'static str,
     [read, weight]: [Tensor<4>; 2],
     algorithm: &impl ConvAlgorithm<E>,
+    finish: Option<Finish>,
 ) -> Tensor<4> {
     let dtype = read.dtype();
+    let rectify = finish.as_ref().is_some_and(|finish| finish.rectify);
+    let rest = finish.map(Finish::into_inputs).unwrap_or_default();
     let operation = CustomOp {
         name,
-        inputs: vec![read.into(), weight.into()],
+        inputs: [read.into(), weight.into()].into_iter().chain(rest).collect(),
         outputs: vec![(algorithm.frame().product.shape().to_vec(), dtype)],
         in_place: 0,
     };
-    let [output] = operation.run_within(algorithm.workspace(), |inputs| vec![multiplied(algorithm, &inputs)]);
+    let [output] =
+        operation.run_within(algorithm.workspace(), |inputs| vec![multiplied(algorithm, &inputs, rectify)]);
     ranked(output)
 }
 
-fn multiplied<E: StoredFloat>(algorithm: &impl ConvAlgorithm<E>, inputs: &[FlexTensor]) -> FlexTensor {
-    let (source, weights) = (E::values(&inputs[0]), E::values(&inputs[1]));
+/// `inputs`: source and weights, and behind them those of a [`Finish`].
+fn multiplied<E: StoredFloat>(
+    algorithm: &impl ConvAlgorithm<E>,
+    inputs: &[FlexTensor],
+    rectify: bool,
+) -> FlexTensor {
+    let factors = [0, 1].map(|index: usize| E::values(&inputs[index]));
+    let finishing = Finishing::of(&inputs[2..], rectify);
     let shape = algorithm.frame().product.shape();
-    let write = |target: &mut [MaybeUninit<E>]| algorithm.run(weights, source, target);
+    let write = |target: &mut [MaybeUninit<E>]| algorithm.run(factors, target, finishing.as_ref());
     // SAFETY: the tasks cover the target and all run. Each writes all its rows: every pixel is in one grid or in one patch,
     // and pixels in no grid are written before.
     let elements = unsafe { uninit::written(shape.iter().product(), write) };
@@ -165,7 +188,7 @@ mod tests {
         let fewer = Winograd::new(product, &grids[0]);
         let all = Gather::new(product, grids);
         let inputs = inputs.map(vector);
-        [multiplied::<f32>(&fewer, &inputs), multiplied::<f32>(&all, &inputs)]
+        [multiplied::<f32>(&fewer, &inputs, false), multiplied::<f32>(&all, &inputs, false)]
             .map(|made| made.storage().to_vec())
     }
 

@@ -2,7 +2,8 @@
 
 use std::mem::MaybeUninit;
 
-use crate::tile::Tile;
+use super::finish::{Finishing, write};
+use crate::{stored_float::StoredFloat, tile::Tile};
 
 /// The sizes of a convolution.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,27 @@ pub(super) struct ConvTask<'a, T> {
     pub(super) rows: usize,
     /// The rows of each image.
     pub(super) images: Vec<&'a mut [MaybeUninit<T>]>,
+    /// What becomes of the products of the output before they are written.
+    finishing: Option<&'a Finishing<'a, T>>,
+    /// Rows and pixels of an image.
+    sizes: [usize; 2],
+}
+
+impl<T: StoredFloat> ConvTask<'_, T> {
+    /// Writes products to contiguous pixels of a row, from pixel `first` on.
+    #[inline(always)]
+    pub(super) fn write(&mut self, image: usize, row: usize, first: usize, products: &[f32]) {
+        let [rows, pixels] = self.sizes;
+        let to = &mut self.images[image][row * pixels + first..][..products.len()];
+        match self.finishing {
+            Some(finishing) => {
+                let channel = self.first_row + row;
+                let at = ((self.first_image + image) * rows + channel) * pixels + first;
+                finishing.write(channel, at, products, to);
+            }
+            None => write(products, to, |product| product),
+        }
+    }
 }
 
 impl ConvProduct {
@@ -86,6 +108,7 @@ impl ConvProduct {
         images: usize,
         rows: usize,
         target: &'a mut [MaybeUninit<T>],
+        finishing: Option<&'a Finishing<'a, T>>,
     ) -> Vec<ConvTask<'a, T>> {
         let pixels = self.target[0] * self.target[1];
         let parts = self.rows.div_ceil(rows);
@@ -97,6 +120,8 @@ impl ConvProduct {
                 first_row,
                 rows: rows.min(self.rows - first_row),
                 images: Vec::new(),
+                finishing,
+                sizes: [self.rows, pixels],
             }
         };
         let mut tasks: Vec<_> = (0..groups * parts).map(task).collect();

@@ -54,20 +54,20 @@ impl ChannelRows {
 }
 
 /// y ↦ (y − mean) · scale + shift, channel by channel.
-pub(super) struct Affine<'a> {
+pub(crate) struct Affine<'a> {
     pub(super) mean: &'a [f32],
     pub(super) scale: &'a [f32],
     shift: &'a [f32],
 }
 
 impl<'a> Affine<'a> {
-    pub(super) fn of(vectors: &'a [FlexTensor]) -> Self {
+    pub(crate) fn of(vectors: &'a [FlexTensor]) -> Self {
         let [mean, scale, shift] = [0, 1, 2].map(|index: usize| vectors[index].storage());
         Self { mean, scale, shift }
     }
 
     #[inline(always)]
-    pub(super) fn of_channel(&self, channel: usize) -> impl Fn(f32) -> f32 + use<> {
+    pub(crate) fn of_channel(&self, channel: usize) -> impl Fn(f32) -> f32 + use<> {
         let (mean, scale, shift) = (self.mean[channel], self.scale[channel], self.shift[channel]);
         move |value| (value - mean) * scale + shift
     }

@@ -23,8 +23,9 @@ use crate::{
 };
 
 use backward::NormBackward;
-use channel_rows::{Affine, ChannelRows, over_rows, rows_of};
+use channel_rows::{ChannelRows, over_rows, rows_of};
 
+pub(crate) use channel_rows::Affine;
 pub use moments::moments;
 pub use shared_statistics::{Peers, SharedStatistics};
 pub use statistics::{Statistics, StatisticsStep, running_statistics, statistics};
@@ -72,7 +73,7 @@ impl Norm {
     }
 
     /// The vectors of an [`Affine`].
-    fn vectors(&self) -> [AnyTensor; 3] {
+    pub(crate) fn vectors(&self) -> [AnyTensor; 3] {
         [self.mean.clone().into(), self.scale().into(), self.shift.clone().into()]
     }
 

@@ -6,7 +6,7 @@ use oomph_core::Mode;
 use oomph_kernels::norm::{self, Norm, SharedStatistics, Statistics, StatisticsStep};
 use oomph_onnx::{Attribute, Graph, Value};
 
-use super::normed::Normed;
+use super::{convolved::Convolved, normed::Normed};
 use crate::{Init, LayerKind, ModelError, Pass, autodiff};
 
 /// Batch normalisation over images (Ioffe & Szegedy 2015, arXiv:1502.03167).
@@ -71,7 +71,8 @@ impl BatchNorm {
     ///
     /// # Errors
     /// As those of [`forward`](Self::forward).
-    pub fn normed(&self, input: Tensor<4>, pass: &mut Pass) -> Result<Normed, ModelError> {
+    pub fn normed(&self, input: impl Into<Convolved>, pass: &mut Pass) -> Result<Normed, ModelError> {
+        let input = input.into();
         let dims @ [batch, found, height, width] = input.dims();
         let [channels] = self.weight.val().dims();
         pass.expect_shape(found == channels, &format!("[B, {channels}, H, W]"), &dims)?;
@@ -81,13 +82,13 @@ impl BatchNorm {
         }
         pass.layer(LayerKind("BatchNorm"), &dims, &dims, 2 * channels);
         // Our backward pass does not go through the statistics of an evaluation.
-        let is_lean = pass.policy().lean && (pass.mode() == Mode::Train || !input.device().is_autodiff());
+        let is_lean = pass.policy().lean && (pass.mode() == Mode::Train || input.is_plain());
         if is_lean {
             return self.deferred(input, count, pass);
         }
         // Burn's operations go back through the statistics by themselves, and know no other replica.
         pass.expect_shape(pass.peers().is_none(), "lean layers where statistics are shared", &dims)?;
-        Ok(self.composed(input, count, pass))
+        Ok(self.composed(input.into_tensor(), count, pass))
     }
 
     /// Adds the layer, with its running statistics, to an ONNX graph.
@@ -99,38 +100,37 @@ impl BatchNorm {
         graph.node("BatchNormalization", &[input, &weight, &bias, &mean, &variance], [epsilon])
     }
 
-    fn deferred(&self, input: Tensor<4>, count: usize, pass: &mut Pass) -> Result<Normed, ModelError> {
+    fn deferred(&self, input: Convolved, count: usize, pass: &mut Pass) -> Result<Normed, ModelError> {
         let policy = pass.policy();
-        let mut shared = None;
-        let (mean, inverse) = match pass.mode() {
-            Mode::Train => {
-                let mut moments = norm::moments(&autodiff::inner(input.clone()), policy.kernels);
-                let mut count = count as f64;
-                if let Some(peers) = pass.peers() {
-                    let (of_all, moments_of_all) = SharedStatistics::moments(peers, moments, count as usize)?;
-                    (count, moments) = (of_all.count, moments_of_all);
-                    shared = Some(of_all);
-                }
-                expect_several(count > 1.0, &input.dims(), pass)?;
-                let Statistics { inverse, running } =
-                    norm::statistics(&moments, self.running(), self.step(count), policy.kernels);
-                self.update_running(running, pass);
-                let [mean, _] = moments;
-                (mean, inverse)
-            }
-            Mode::Eval => {
-                let [mean, variance] = self.running();
-                (mean, variance.add_scalar(self.epsilon).sqrt().recip())
-            }
-        };
-        let norm = Norm {
-            mean,
-            inverse,
-            weight: autodiff::inner(self.weight.val()),
-            shift: autodiff::inner(self.bias.val()),
-            shared,
-        };
-        Ok(Normed::deferred(input, norm, [self.weight.val(), self.bias.val()], policy))
+        if pass.mode() == Mode::Eval {
+            let [mean, variance] = self.running();
+            let inverse = variance.add_scalar(self.epsilon).sqrt().recip();
+            return Ok(Normed::plain(input, self.norm(mean, inverse, None), policy));
+        }
+        // Statistics of a batch need all of it.
+        let input = input.into_tensor();
+        let mut moments = norm::moments(&autodiff::inner(input.clone()), policy.kernels);
+        let (mut count, mut shared) = (count as f64, None);
+        if let Some(peers) = pass.peers() {
+            let (of_all, moments_of_all) = SharedStatistics::moments(peers, moments, count as usize)?;
+            (count, moments) = (of_all.count, moments_of_all);
+            shared = Some(of_all);
+        }
+        expect_several(count > 1.0, &input.dims(), pass)?;
+        let Statistics { inverse, running } =
+            norm::statistics(&moments, self.running(), self.step(count), policy.kernels);
+        self.update_running(running, pass);
+        let [mean, _] = moments;
+        let norm = self.norm(mean, inverse, shared);
+        Ok(match input.device().is_autodiff() {
+            true => Normed::deferred(input, norm, [self.weight.val(), self.bias.val()], policy),
+            false => Normed::plain(input.into(), norm, policy),
+        })
+    }
+
+    fn norm(&self, mean: Tensor<1>, inverse: Tensor<1>, shared: Option<SharedStatistics>) -> Norm {
+        let [weight, shift] = [&self.weight, &self.bias].map(|parameter| autodiff::inner(parameter.val()));
+        Norm { mean, inverse, weight, shift, shared }
     }
 
     /// Composed of Burn's operations, in 32 bits.

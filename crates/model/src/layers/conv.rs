@@ -10,7 +10,10 @@ use oomph_kernels::{
 };
 use oomph_onnx::{Attribute, Graph, Value};
 
-use super::normed::{Form, Normed};
+use super::{
+    convolved::Convolved,
+    normed::{Form, Normed},
+};
 use crate::{AnyTensor, Init, Kernels, LayerKind, ModelError, Pass, Policy, autodiff};
 
 /// A convolution over images without bias: y = w ∗ x.
@@ -49,6 +52,14 @@ impl Conv2d {
     /// # Errors
     /// [`ModelError::Shape`] where the input has another number of channels, or is smaller than the kernel.
     pub fn forward(&self, input: Tensor<4>, pass: &mut Pass) -> Result<Tensor<4>, ModelError> {
+        Ok(self.convolved(input, pass)?.into_tensor())
+    }
+
+    /// The output for a normalisation, which is computed together with it off the graph.
+    ///
+    /// # Errors
+    /// As those of [`forward`](Self::forward).
+    pub fn convolved(&self, input: Tensor<4>, pass: &mut Pass) -> Result<Convolved, ModelError> {
         let weight = self.weight_for(&input.dims(), pass)?;
         let input = pass.policy().narrow(input);
         let dims = input.dims();
@@ -62,7 +73,7 @@ impl Conv2d {
         let output = if is_ours {
             self.lean(input, weight, pass.policy())
         } else {
-            conv2d(input, pass.policy().narrow(weight), None, self.slide().options())
+            conv2d(input, pass.policy().narrow(weight), None, self.slide().options()).into()
         };
         Ok(self.done(dims, output, pass))
     }
@@ -72,19 +83,21 @@ impl Conv2d {
     ///
     /// # Errors
     /// As those of [`forward`](Self::forward).
-    pub fn forward_rectified(&self, input: Normed, pass: &mut Pass) -> Result<Tensor<4>, ModelError> {
-        match input.into_form() {
-            Form::Made(normed) => self.forward(relu(*normed), pass),
+    pub fn convolved_rectified(&self, input: Normed, pass: &mut Pass) -> Result<Convolved, ModelError> {
+        let (dims, output): (_, Convolved) = match input.into_form() {
+            Form::Made(normed) => return self.convolved(relu(*normed), pass),
             Form::Deferred(deferred) => {
                 let dims = deferred.dims();
-                let weight = self.weight_for(&dims, pass)?;
-                let output = deferred.rectified_convolution(weight, self.slide());
-                Ok(self.done(dims, output, pass))
+                (dims, deferred.rectified_convolution(self.weight_for(&dims, pass)?, self.slide()).into())
             }
-        }
+            Form::Plain(plain) => {
+                let dims = plain.dims();
+                (dims, plain.rectified_convolution(self.weight_for(&dims, pass)?, self.slide()))
+            }
+        };
+        Ok(self.done(dims, output, pass))
     }
 
-    /// The kernels, if they fit an input of `dims`.
     /// Adds the layer to an ONNX graph.
     pub fn to_onnx(&self, graph: &mut Graph, input: &Value) -> Value {
         let dims @ [_, _, height, width] = self.weight.val().dims();
@@ -113,17 +126,17 @@ impl Conv2d {
         Slide { stride: self.stride, padding: self.padding }
     }
 
-    fn done(&self, input: [usize; 4], output: Tensor<4>, pass: &mut Pass) -> Tensor<4> {
+    fn done(&self, input: [usize; 4], output: Convolved, pass: &mut Pass) -> Convolved {
         let parameters = self.weight.val().shape().num_elements();
         pass.layer(LayerKind("Conv2d"), &input, &output.dims(), parameters);
         output
     }
 
     /// Applies the convolution; backward keeps the input alone.
-    fn lean(&self, input: Tensor<4>, weight: Tensor<4>, policy: Policy) -> Tensor<4> {
+    fn lean(&self, input: Tensor<4>, weight: Tensor<4>, policy: Policy) -> Convolved {
         if !input.device().is_autodiff() && !weight.device().is_autodiff() {
             // Backward needs nothing: the operation may free its inputs.
-            return conv::conv2d(input, weight, self.slide(), policy.kernels);
+            return Convolved::plain(input, weight, self.slide(), policy.kernels);
         }
         let (dims, dtype, slide) = (input.dims(), input.dtype(), self.slide());
         let [kept, kept_weight] = [input.clone(), weight.clone()].map(autodiff::inner);
@@ -131,20 +144,22 @@ impl Conv2d {
         let output = conv::conv2d(kept.clone(), kept_weight.clone(), slide, kernels);
         // Only the gradient of the weight needs the input: that of a frozen weight is not wanted.
         let kept = autodiff::wants_gradient(&weight).then_some(kept);
-        ranked(differentiable([input.into(), weight.into()], output.into(), move |gradient, wanted| {
-            let gradient = ranked(gradient);
-            // The gradient of the weight is wanted of a trained weight alone.
-            let gradients = conv::conv2d_backward(
-                || kept.expect("kept for a trained weight"),
-                dims,
-                kept_weight,
-                gradient,
-                slide,
-                wanted,
-                kernels,
-            );
-            let input = gradients.input.map(|gradient| cast(gradient, dtype, kernels));
-            [input.map(AnyTensor::from), gradients.weight.map(AnyTensor::from)]
-        }))
+        let output: Tensor<4> =
+            ranked(differentiable([input.into(), weight.into()], output.into(), move |gradient, wanted| {
+                let gradient = ranked(gradient);
+                // The gradient of the weight is wanted of a trained weight alone.
+                let gradients = conv::conv2d_backward(
+                    || kept.expect("kept for a trained weight"),
+                    dims,
+                    kept_weight,
+                    gradient,
+                    slide,
+                    wanted,
+                    kernels,
+                );
+                let input = gradients.input.map(|gradient| cast(gradient, dtype, kernels));
+                [input.map(AnyTensor::from), gradients.weight.map(AnyTensor::from)]
+            }));
+        output.into()
     }
 }

@@ -7,7 +7,7 @@ use oomph_kernels::{
     ranked,
 };
 
-use super::pool::MaxPool2d;
+use super::{convolved::Convolved, pool::MaxPool2d};
 use crate::{AnyTensor, Policy, autodiff};
 
 /// A batch normalisation that is not yet computed: [`BatchNorm::normed`](super::BatchNorm::normed) gives it. The operation
@@ -24,8 +24,10 @@ pub struct Normed(Form);
 pub(super) enum Form {
     /// Computed by Burn's operations.
     Made(Box<Tensor<4>>),
-    /// Computed together with the operation that follows.
+    /// Computed together with the operation that follows, in the graph.
     Deferred(Box<Deferred>),
+    /// The same off the graph: in evaluation, and in a stage without gradients. Nothing is kept.
+    Plain(Box<Plain>),
 }
 
 /// The other branch of a residual block, which is added to a normalised activation before the ReLU.
@@ -47,6 +49,13 @@ pub(super) struct Deferred {
     policy: Policy,
 }
 
+#[derive(Debug)]
+pub(super) struct Plain {
+    input: Convolved,
+    norm: Norm,
+    policy: Policy,
+}
+
 impl Normed {
     pub(super) fn made(output: Tensor<4>) -> Self {
         Self(Form::Made(Box::new(output)))
@@ -54,6 +63,11 @@ impl Normed {
 
     pub(super) fn deferred(input: Tensor<4>, norm: Norm, parameters: [Tensor<1>; 2], policy: Policy) -> Self {
         Self(Form::Deferred(Box::new(Deferred { input, norm, parameters, policy })))
+    }
+
+    /// Of an input off the graph.
+    pub(super) fn plain(input: Convolved, norm: Norm, policy: Policy) -> Self {
+        Self(Form::Plain(Box::new(Plain { input, norm, policy })))
     }
 
     pub(super) fn into_form(self) -> Form {
@@ -65,6 +79,7 @@ impl Normed {
         match self.0 {
             Form::Made(output) => *output,
             Form::Deferred(deferred) => deferred.alone(false),
+            Form::Plain(plain) => plain.made(None, false),
         }
     }
 
@@ -73,6 +88,7 @@ impl Normed {
         match self.0 {
             Form::Made(output) => relu(*output),
             Form::Deferred(deferred) => deferred.alone(true),
+            Form::Plain(plain) => plain.made(None, true),
         }
     }
 
@@ -85,14 +101,49 @@ impl Normed {
             (Form::Deferred(deferred), Shortcut::Identity(shortcut)) => deferred.add_identity(*shortcut),
             (Form::Deferred(deferred), Shortcut::Normed(shortcut)) => match shortcut.0 {
                 Form::Deferred(shortcut) => deferred.add_normed(*shortcut),
-                Form::Made(shortcut) => deferred.add_identity(*shortcut),
+                shortcut => deferred.add_identity(Self(shortcut).into_tensor()),
             },
+            (Form::Plain(plain), Shortcut::Identity(shortcut)) => plain.made(Some(*shortcut), true),
+            (Form::Plain(plain), Shortcut::Normed(shortcut)) => plain.add_normed(shortcut),
         }
     }
 }
 
 fn into_any(gradients: NormGradients) -> [Option<AnyTensor>; 3] {
     [Some(gradients.input.into()), Some(gradients.weight.into()), Some(gradients.shift.into())]
+}
+
+impl Plain {
+    pub(super) fn dims(&self) -> [usize; 4] {
+        self.input.dims()
+    }
+
+    fn made(self, addend: Option<Tensor<4>>, rectify: bool) -> Tensor<4> {
+        self.input.normed(self.norm, addend, rectify, self.policy)
+    }
+
+    fn add_normed(self, shortcut: Normed) -> Tensor<4> {
+        match shortcut.0 {
+            // Both are there: one pass over memory normalises both.
+            Form::Plain(shortcut) if !self.input.is_pending() => {
+                let Self { input, norm, policy } = self;
+                let addend = Addend::Normed(Box::new((shortcut.norm, shortcut.input.into_tensor())));
+                norm.apply(input.into_tensor(), addend, true, policy.dtype(), policy.kernels)
+            }
+            shortcut => self.made(Some(Normed(shortcut).into_tensor()), true),
+        }
+    }
+
+    /// The convolution of the rectified activation.
+    pub(super) fn rectified_convolution(self, weight: Tensor<4>, slide: Slide) -> Convolved {
+        let kernels = self.policy.kernels;
+        Convolved::plain(self.made(None, true), weight, slide, kernels)
+    }
+
+    /// The maxima of the rectified activation.
+    pub(super) fn rectified_maxima(self, pool: &MaxPool2d) -> Tensor<4> {
+        pool.maxima(self.made(None, true)).0
+    }
 }
 
 impl Deferred {
@@ -111,21 +162,7 @@ impl Deferred {
         [self.input.into(), weight.into(), bias.into()]
     }
 
-    /// Whether there is no graph: in evaluation, and in a stage that runs off the graph. Then nothing is kept, and the
-    /// normalised activation overwrites the input.
-    fn is_plain(&self) -> bool {
-        !self.input.device().is_autodiff()
-    }
-
-    /// Normalises a plain input, which is overwritten.
-    fn plain(self, addend: Addend, rectify: bool) -> Tensor<4> {
-        self.norm.apply(self.input, addend, rectify, self.policy.dtype(), self.policy.kernels)
-    }
-
     fn alone(self, rectify: bool) -> Tensor<4> {
-        if self.is_plain() {
-            return self.plain(Addend::Nothing, rectify);
-        }
         let (kept, norm, policy) = (self.kept(), self.norm.clone(), self.policy);
         let output = norm.apply(kept.clone(), Addend::Nothing, rectify, policy.dtype(), policy.kernels);
         ranked(differentiable(self.inputs(), output.into(), move |gradient, _| {
@@ -134,9 +171,6 @@ impl Deferred {
     }
 
     fn add_identity(self, shortcut: Tensor<4>) -> Tensor<4> {
-        if self.is_plain() {
-            return self.plain(Addend::Plain(Box::new(shortcut)), true);
-        }
         let (kept, norm, Policy { kernels, .. }) = (self.kept(), self.norm.clone(), self.policy);
         let addend = Addend::Plain(Box::new(autodiff::inner(shortcut.clone())));
         let output = norm.apply(kept.clone(), addend, true, self.policy.dtype(), kernels);
@@ -152,9 +186,6 @@ impl Deferred {
     }
 
     fn add_normed(self, shortcut: Self) -> Tensor<4> {
-        if self.is_plain() {
-            return self.plain(Addend::Normed(Box::new((shortcut.norm, shortcut.input))), true);
-        }
         let Policy { kernels, .. } = self.policy;
         let (kept, norm) = (self.kept(), self.norm.clone());
         let (other, other_norm) = (shortcut.kept(), shortcut.norm.clone());
@@ -174,10 +205,6 @@ impl Deferred {
 
     /// The convolution of the rectified activation. Keeps the input.
     pub(super) fn rectified_convolution(self, weight: Tensor<4>, slide: Slide) -> Tensor<4> {
-        if self.is_plain() {
-            let kernels = self.policy.kernels;
-            return conv2d(self.plain(Addend::Nothing, true), weight, slide, kernels);
-        }
         let (kept, norm, dims) = (self.kept(), self.norm.clone(), self.dims());
         let (kernels, dtype) = (self.policy.kernels, self.policy.dtype());
         let kept_weight = autodiff::inner(weight.clone());
@@ -199,9 +226,6 @@ impl Deferred {
 
     /// The maxima of the rectified activation. Keeps the input and the positions of the maxima.
     pub(super) fn rectified_maxima(self, pool: MaxPool2d) -> Tensor<4> {
-        if self.is_plain() {
-            return pool.maxima(self.plain(Addend::Nothing, true)).0;
-        }
         let (kept, norm, dims) = (self.kept(), self.norm.clone(), self.dims());
         let (kernels, dtype) = (self.policy.kernels, self.policy.dtype());
         let rectified = norm.apply(kept.clone(), Addend::Nothing, true, dtype, kernels);

@@ -62,6 +62,10 @@ impl MaxPool2d {
                 let output = deferred.rectified_maxima(self.clone());
                 Ok(Self::done(dims, output, pass))
             }
+            Form::Plain(plain) => {
+                let dims = self.checked(plain.dims(), pass)?;
+                Ok(Self::done(dims, plain.rectified_maxima(self), pass))
+            }
         }
     }
 

@@ -68,7 +68,7 @@ fn shortcut(
 ) -> Result<Shortcut, ModelError> {
     let Some(downsample) = downsample else { return Ok(Shortcut::Identity(Box::new(input))) };
     pass.scope("downsample", |pass| {
-        let x = pass.scope("conv", |pass| downsample.conv.forward(input, pass))?;
+        let x = pass.scope("conv", |pass| downsample.conv.convolved(input, pass))?;
         pass.scope("bn", |pass| downsample.bn.normed(x, pass)).map(Shortcut::Normed)
     })
 }
@@ -103,9 +103,9 @@ impl BasicBlock {
 impl Stage for BasicBlock {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         let [input, other] = twice(pass.activation::<4>(input)?, pass);
-        let x = pass.scope("conv1", |pass| self.conv1.forward(input, pass))?;
+        let x = pass.scope("conv1", |pass| self.conv1.convolved(input, pass))?;
         let x = pass.scope("bn1", |pass| self.bn1.normed(x, pass))?;
-        let x = pass.scope("conv2", |pass| self.conv2.forward_rectified(x, pass))?;
+        let x = pass.scope("conv2", |pass| self.conv2.convolved_rectified(x, pass))?;
         let x = pass.scope("bn2", |pass| self.bn2.normed(x, pass))?;
         let shortcut = shortcut(self.downsample.as_ref(), other, pass)?;
         Ok(x.add_rectified(shortcut).into())
@@ -154,11 +154,11 @@ impl Bottleneck {
 impl Stage for Bottleneck {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         let [input, other] = twice(pass.activation::<4>(input)?, pass);
-        let x = pass.scope("conv1", |pass| self.conv1.forward(input, pass))?;
+        let x = pass.scope("conv1", |pass| self.conv1.convolved(input, pass))?;
         let x = pass.scope("bn1", |pass| self.bn1.normed(x, pass))?;
-        let x = pass.scope("conv2", |pass| self.conv2.forward_rectified(x, pass))?;
+        let x = pass.scope("conv2", |pass| self.conv2.convolved_rectified(x, pass))?;
         let x = pass.scope("bn2", |pass| self.bn2.normed(x, pass))?;
-        let x = pass.scope("conv3", |pass| self.conv3.forward_rectified(x, pass))?;
+        let x = pass.scope("conv3", |pass| self.conv3.convolved_rectified(x, pass))?;
         let x = pass.scope("bn3", |pass| self.bn3.normed(x, pass))?;
         let shortcut = shortcut(self.downsample.as_ref(), other, pass)?;
         Ok(x.add_rectified(shortcut).into())

@@ -33,7 +33,7 @@ impl StemStage {
 impl Stage for StemStage {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         let x = pass.activation::<4>(input)?;
-        let x = pass.scope("conv1", |pass| self.conv1.forward(x, pass))?;
+        let x = pass.scope("conv1", |pass| self.conv1.convolved(x, pass))?;
         let x = pass.scope("bn1", |pass| self.bn1.normed(x, pass))?;
         match &self.maxpool {
             Some(maxpool) => Ok(pass.scope("maxpool", |pass| maxpool.forward_rectified(x, pass))?.into()),

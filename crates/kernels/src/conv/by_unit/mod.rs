@@ -6,7 +6,7 @@
 
 mod grid;
 
-use std::{mem::MaybeUninit, ops::Range};
+use std::ops::Range;
 
 use burn_backend::DType;
 use oomph_amx::{Line, MatrixUnit, SIDE, Vectors, lines};
@@ -183,22 +183,18 @@ impl ByUnit {
             for (pieces, products) in pieces.iter().zip(products.chunks_exact(of_strip.max(1))) {
                 let products = &products[row * SIDE..][..SIDE];
                 for (piece, [first, step]) in pieces {
-                    let to = &mut task.images[piece.image][row * pixels..][..pixels][*first..];
-                    write(&products[piece.at..][..piece.length], to, *step);
+                    let products = &products[piece.at..][..piece.length];
+                    if *step == 1 {
+                        task.write(piece.image, row, *first, products);
+                        continue;
+                    }
+                    let to = task.images[piece.image][row * pixels..][..pixels][*first..].iter_mut();
+                    to.step_by(*step)
+                        .zip(products)
+                        .for_each(|(to, product)| _ = to.write(E::rounded(*product)));
                 }
             }
         }
-    }
-}
-
-/// Writes products to pixels that are `step` apart.
-#[inline(always)]
-fn write<E: UnitElement>(products: &[f32], to: &mut [MaybeUninit<E>], step: usize) {
-    let write = |(to, product): (&mut MaybeUninit<E>, &f32)| _ = to.write(E::rounded(*product));
-    // A loop of constant length is a few vectors.
-    match (products.as_chunks::<SIDE>(), to.as_chunks_mut::<SIDE>().0, step) {
-        (([products], []), [to, ..], 1) => to.iter_mut().zip(products).for_each(write),
-        _ => to.iter_mut().step_by(step).zip(products).for_each(write),
     }
 }
 

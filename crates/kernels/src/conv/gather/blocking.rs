@@ -29,7 +29,7 @@ pub(in crate::conv) struct Gather {
 
 impl Gather {
     pub(in crate::conv) fn new(product: ConvProduct, grids: Vec<[Axis; 2]>) -> Self {
-        let tile = Tile::of_this_processor();
+        let tile = Tile::for_scattered();
         let ConvProduct { batch, channels, rows, .. } = product;
         let largest = grids.iter().map(|axes| axes.each_ref().map(|axis| axis.grid));
         let largest = largest.max_by_key(|[height, width]| height * width).unwrap_or([1, 1]);

@@ -76,18 +76,19 @@ impl Grid {
         let rows = first..(first + self.height).min(down.grid);
         let columns = self.panels.len() * gather.tile.columns;
         let [[top, under], [left, step]] = [down.target, across.target];
+        if [under, step] == [1, 1] && across.grid == width {
+            // Source and target both hold the rows of pixels one behind the other.
+            let (images, rows_of_each) = (task.images.len(), task.rows);
+            for (image, row) in (0..images).flat_map(|image| (0..rows_of_each).map(move |row| (image, row))) {
+                let sums = &sums[row * columns + image * self.height * width..][..rows.len() * width];
+                task.write(image, row, (top + rows.start) * width, sums);
+            }
+            return;
+        }
         for (image, elements) in task.images.iter_mut().enumerate() {
             let of_rows = elements.chunks_exact_mut((height * width).max(1)).zip(sums.chunks_exact(columns));
             for (target, sums) in of_rows {
                 let sums = &sums[image * self.height * across.grid..];
-                if [under, step] == [1, 1] && across.grid == width {
-                    // Source and target both hold the rows of pixels one behind the other.
-                    let target = &mut target[(top + rows.start) * width..(top + rows.end) * width];
-                    target.iter_mut().zip(sums).for_each(|(to, sum)| {
-                        to.write(T::rounded(*sum));
-                    });
-                    continue;
-                }
                 for (row, sums) in rows.clone().zip(sums.chunks_exact(across.grid)) {
                     let target = &mut target[(top + row * under) * width..][..width];
                     if step == 1 {

@@ -61,7 +61,7 @@ impl Winograd {
     }
 
     pub(in crate::conv) fn new(product: ConvProduct, axes: &[Axis; 2]) -> Self {
-        let tile = Tile::of_this_processor();
+        let tile = Tile::for_scattered();
         let patches = product.target.map(|pixels| pixels.div_ceil(PATCH));
         let rows = tile.padded_rows(product.rows).clamp(1, ROWS[1]);
         let most = (PRODUCTS / rows).min(COLUMNS[1]);

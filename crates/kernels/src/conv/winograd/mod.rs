@@ -16,7 +16,6 @@ mod blocking;
 mod blocks;
 mod packing;
 mod patches;
-mod pieces;
 mod points;
 
 use std::ops::Range;

@@ -2,11 +2,14 @@ use std::ops::Range;
 
 use oomph_core::{Account, charge};
 
-use super::{
-    blocking::{POINTS, TAPS, Winograd},
-    pieces::{difference, lanes, lanes_mut, sum},
+use super::blocking::{POINTS, TAPS, Winograd};
+use crate::{
+    conv::pieces::{difference, lanes, lanes_mut, sum},
+    interleave::interleave,
+    simd::SimdLoops,
+    stored_float::StoredFloat,
+    uninit::UninitSlice,
 };
-use crate::{interleave::interleave, simd::SimdLoops, stored_float::StoredFloat, uninit::UninitSlice};
 
 /// Rows that are transformed at once: at least those of a tile.
 const ROWS: usize = 8;

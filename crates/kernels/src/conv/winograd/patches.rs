@@ -1,10 +1,7 @@
 //! Transforms products of points to patches of pixels: first down, then across.
 
-use std::mem::MaybeUninit;
-
 use super::{
     blocking::{PATCH, Winograd},
-    pieces::{Pieces, lanes, lanes_mut, pieces},
     points::Windows,
 };
 use crate::{conv::product::ConvTask, stored_float::StoredFloat};
@@ -52,12 +49,11 @@ impl Winograd {
     ) {
         let [height, width] = self.product.target;
         let pitch = PATCH * self.blocks.patches[1];
-        for (image, target) in task.images.iter_mut().enumerate() {
-            let target = &mut target[row * height * width..][..height * width];
-            let lines = target[PATCH * windows.first_row * width..].chunks_exact_mut(width.max(1));
-            for (index, to) in lines.take(PATCH * windows.height).enumerate() {
+        let first = PATCH * windows.first_row;
+        for image in 0..task.images.len() {
+            for (index, line) in (first..height).take(PATCH * windows.height).enumerate() {
                 let at = (image * windows.height + index / PATCH) * pitch;
-                pieces(width, Rounded { from: &pixels[index % PATCH][at..][..width], to });
+                task.write(image, row, line * width, &pixels[index % PATCH][at..][..width]);
             }
         }
     }
@@ -74,21 +70,5 @@ fn of_points([first, second, third, fourth]: [&[f32]; 4], to: &mut [f32]) {
     }
     for (((other, second), third), fourth) in other.iter_mut().zip(second).zip(third).zip(fourth) {
         *other = (second - third) - fourth;
-    }
-}
-
-/// Rounds a row of pixels.
-struct Rounded<'a, T> {
-    from: &'a [f32],
-    to: &'a mut [MaybeUninit<T>],
-}
-
-impl<T: StoredFloat> Pieces for Rounded<'_, T> {
-    #[inline(always)]
-    fn piece<const COUNT: usize>(&mut self, at: usize) {
-        let to = lanes_mut::<_, COUNT>(self.to, at);
-        to.iter_mut().zip(lanes::<_, COUNT>(self.from, at)).for_each(|(to, pixel)| {
-            to.write(T::rounded(*pixel));
-        });
     }
 }

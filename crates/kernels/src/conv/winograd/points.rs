@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::{
-    blocking::{PATCH, Winograd},
-    pieces::{Pieces, difference, lanes, lanes_mut, pieces, sum},
+use super::blocking::{PATCH, Winograd};
+use crate::{
+    conv::pieces::{Pieces, difference, lanes, lanes_mut, pieces, sum},
+    stored_float::StoredFloat,
 };
-use crate::stored_float::StoredFloat;
 
 /// The windows of a block of patches.
 pub(super) struct Windows {
