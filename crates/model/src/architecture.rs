@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use oomph_core::SampleSpec;
 
@@ -23,9 +23,16 @@ pub struct Architecture {
     has_key_value_cache: bool,
     has_tokenwise_head: bool,
     lora: Option<Lora>,
+    unshown: UnshownSettings,
 }
 
+/// Settings that no shape of a parameter shows, by their keys in the configuration, such as the heads of a transformer.
+pub type UnshownSettings = BTreeMap<String, String>;
+
 impl Architecture {
+    /// The note in weight files with the [settings that no shape shows](Self::unshown_settings), as a JSON object of texts.
+    pub const NOTE: &str = "oomph.network";
+
     /// An architecture whose models `build` makes.
     pub fn new(
         name: impl Into<String>,
@@ -39,6 +46,7 @@ impl Architecture {
             has_key_value_cache: false,
             has_tokenwise_head: false,
             lora: None,
+            unshown: UnshownSettings::new(),
         }
     }
 
@@ -80,6 +88,18 @@ impl Architecture {
     /// Whether the last stage computes each token alone.
     pub fn has_tokenwise_head(&self) -> bool {
         self.has_tokenwise_head
+    }
+
+    /// Declares settings that no shape of a parameter shows. Files of weights note them, and a model with others refuses the file.
+    #[must_use]
+    pub fn with_unshown_settings(mut self, settings: UnshownSettings) -> Self {
+        self.unshown = settings;
+        self
+    }
+
+    /// The settings that no shape of a parameter shows.
+    pub fn unshown_settings(&self) -> &UnshownSettings {
+        &self.unshown
     }
 
     /// [Freezes](Stages::freeze) the stages or groups of stages in `names`.

@@ -56,7 +56,7 @@ mod trace;
 mod transformer;
 pub mod weights;
 
-pub use architecture::Architecture;
+pub use architecture::{Architecture, UnshownSettings};
 pub use carried::Carried;
 pub use error::ModelError;
 pub use init::Init;

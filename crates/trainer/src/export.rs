@@ -202,7 +202,8 @@ fn write(
         // Steps always fit 63 bits.
         tensors.insert(format!("{norm}.num_batches_tracked"), WeightTensor::Count(steps as i64));
     }
-    weight_file::write(&tensors, source, path, existing)?;
+    let settings = architecture.unshown_settings();
+    weight_file::write(&tensors, source, settings, path, existing)?;
     let bytes = path.metadata().map_err(StateError::io("read", path))?.len();
     Ok(Exported {
         path: path.to_owned(),

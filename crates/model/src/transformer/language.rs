@@ -41,6 +41,7 @@ pub fn gpt(settings: &Section) -> Result<Architecture, ConfigError> {
     let [first, second] =
         if transformer.activation == Activation::SwiGlu { [llama, gpt2] } else { [gpt2, llama] };
     let architecture = architecture.with_key_value_cache().with_tokenwise_head();
+    let architecture = architecture.with_unshown_settings(transformer.unshown());
     Ok(architecture.with_layout(first).with_layout(second))
 }
 

@@ -1,7 +1,7 @@
 use oomph_config::{ConfigError, Section};
 use oomph_kernels::{attention::Heads, feed_forward::Activation};
 
-use crate::{Init, layers::RowNorm};
+use crate::{Init, UnshownSettings, layers::RowNorm};
 
 /// The settings of a transformer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -145,6 +145,23 @@ impl Transformer {
             return Err(settings.invalid("key_heads", format!("a divisor of `model.heads` (= {queries})")));
         }
         Ok(Heads { queries, keys, size: hidden / queries })
+    }
+
+    /// The settings that no shape of a parameter shows.
+    pub(super) fn unshown(&self) -> UnshownSettings {
+        let activation = match self.activation {
+            Activation::Gelu => "gelu",
+            Activation::GeluTanh => "gelu-tanh",
+            Activation::SwiGlu => "swiglu",
+        };
+        let settings = [
+            ("heads", Some(self.heads.queries.to_string())),
+            ("key_heads", Some(self.heads.keys.to_string())),
+            ("activation", Some(activation.to_owned())),
+            ("epsilon", Some(self.epsilon.to_string())),
+            ("rotary_base", self.rotary.map(|base| base.to_string())),
+        ];
+        settings.into_iter().filter_map(|(key, value)| Some((format!("model.{key}"), value?))).collect()
     }
 
     /// A normalisation of positions.

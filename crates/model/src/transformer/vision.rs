@@ -28,6 +28,7 @@ pub fn vit(settings: &Section) -> Result<Architecture, ConfigError> {
     let patch = settings.integer("patch", 16, 1..=1024)?;
     let architecture = Architecture::new("vit", move |spec, init| build(&transformer, patch, spec, init));
     Ok(architecture
+        .with_unshown_settings(transformer.unshown())
         .with_layout(layouts::torchvision(patch))
         .with_layout(layouts::hugging_face_vit(&transformer, patch)))
 }

@@ -65,6 +65,18 @@ pub enum WeightsError {
         /// The key that takes the tokens from the weights.
         key: &'static str,
     },
+    /// The weights are of a network with another setting, which the shapes of parameters do not show.
+    #[error("the weights `{}` are of a network with `{key}` = {found}, and the model has {set}", path.display())]
+    OtherSetting {
+        /// The file.
+        path: PathBuf,
+        /// The key of the setting.
+        key: String,
+        /// Its value in the network of the weights.
+        found: String,
+        /// Its value in the model.
+        set: String,
+    },
     /// Two tensors of the file that are one parameter of the model differ.
     #[error(
         "the model ties `{first}` and `{second}`, but they differ in the weights `{}`",
@@ -115,6 +127,7 @@ impl WeightsError {
                 "`--set {key}={}` reads any text with the tokens that the weights know",
                 path.display()
             )),
+            Self::OtherSetting { key, found, .. } => Some(format!("`--set {key}={found}`")),
             Self::NotTied { .. } => Some("set `model.tied=false`".into()),
             Self::NoHead { .. } => {
                 Some("train it first, or take data with the classes that the weights know".into())

@@ -14,7 +14,7 @@ use oomph_engine::{
     record::{OptimizerRecord, RecordError},
     tensor_file::{self, bytes},
 };
-use oomph_model::Named;
+use oomph_model::{Architecture, Named, UnshownSettings};
 use safetensors::{Dtype, SafeTensorError, View, serialize_to_file};
 
 use super::{StateError, disk::sync_entry};
@@ -72,19 +72,27 @@ pub enum WeightTensor<'a> {
     Count(i64),
 }
 
-/// Writes a safetensors file, tensor by tensor, with the record of the data beside PyTorch's note. The file is complete or
-/// absent.
+/// Writes a safetensors file, tensor by tensor, with the record of the data and the settings of the network that no shape shows
+/// beside PyTorch's note. The file is complete or absent.
 ///
 /// # Errors
 /// Where an existing file stays, the system refuses, or the library refuses the tensors.
 pub fn write(
     tensors: &BTreeMap<String, WeightTensor<'_>>,
     source: Option<&SourceRecord>,
+    settings: &UnshownSettings,
     path: &Path,
     existing: Existing,
 ) -> Result<(), StateError> {
-    let source = source.map(|source| encode_source(source, path)).transpose()?;
-    let metadata = Some(ordered(source));
+    let mut notes = BTreeMap::from([("format", "pt".to_owned())]);
+    if !settings.is_empty() {
+        let text = serde_json::to_string(settings).map_err(|error| StateError::malformed(path, error))?;
+        notes.insert(Architecture::NOTE, text);
+    }
+    if let Some(source) = source {
+        notes.insert(SourceRecord::NOTE, encode_source(source, path)?);
+    }
+    let metadata = Some(ordered(&notes));
     write_beside(path, existing, |beside| {
         serialize_to_file(tensors.iter(), metadata, beside).map_err(|error| match error {
             SafeTensorError::IoError(error) => error,
@@ -95,15 +103,14 @@ pub fn write(
     sync_entry(path)
 }
 
-/// PyTorch's note and ours, in a map that iterates in this order: the library writes them in the map's order, and equal
-/// weights must give equal bytes. A new map of two has the right order every second time.
-fn ordered(source: Option<String>) -> HashMap<String, String> {
-    const FIRST: &str = "format";
+/// Notes in a map that iterates in their order: the library writes them in the map's order, and equal weights must give equal
+/// bytes. A new map of three has the right order every sixth time.
+fn ordered(notes: &BTreeMap<&'static str, String>) -> HashMap<String, String> {
     loop {
-        let mut notes = HashMap::from([(FIRST.to_owned(), "pt".to_owned())]);
-        notes.extend(source.clone().map(|source| (SourceRecord::NOTE.to_owned(), source)));
-        if notes.keys().next().is_some_and(|key| key == FIRST) {
-            return notes;
+        let unordered: HashMap<String, String> =
+            notes.iter().map(|(key, note)| ((*key).to_owned(), note.clone())).collect();
+        if unordered.keys().eq(notes.keys()) {
+            return unordered;
         }
     }
 }

@@ -10,7 +10,7 @@ use oomph_core::{Account, SampleSpec, charge, open_file};
 use oomph_data::SourceRecord;
 use oomph_hub::{HubConfig, HubError};
 use oomph_model::{
-    Stages, parameters_wanted,
+    Architecture, Stages, UnshownSettings, parameters_wanted,
     weights::{Fit, Wanted, WeightFile, WeightsError, fit, load, wanted},
 };
 use sha2::{Digest, Sha256};
@@ -77,6 +77,7 @@ pub fn check_weights(session: &Session) -> Result<(), SessionError> {
 fn fitted(session: &Session, path: &Path, wanted: &[Wanted]) -> Result<(WeightFile, Fit), SessionError> {
     let file = WeightFile::open(path)?;
     check_network(&session.config, session.spec(), &file)?;
+    check_settings(session.architecture.unshown_settings(), &file)?;
     let record: Option<SourceRecord> = file.note(SourceRecord::NOTE)?;
     let other = record.as_ref().and_then(|record| record.first_other_class(session.source.as_ref()));
     let is_text = session.source.is_text();
@@ -116,6 +117,16 @@ fn check_network(config: &Config, spec: &SampleSpec, weights: &WeightFile) -> Re
         Some(weights) => HubConfig::beside(weights)?.map_or(Ok(()), |network| network.check(&entries, spec)),
         None => Ok(()),
     }
+}
+
+/// Checks the settings that no shape shows against those that the file notes.
+fn check_settings(settings: &UnshownSettings, file: &WeightFile) -> Result<(), WeightsError> {
+    let noted: UnshownSettings = file.note(Architecture::NOTE)?.unwrap_or_default();
+    let other = noted.into_iter().find_map(|(key, found)| {
+        let set = settings.get(&key).filter(|set| **set != found)?.clone();
+        Some(WeightsError::OtherSetting { path: file.path().to_owned(), key, found, set })
+    });
+    other.map_or(Ok(()), Err)
 }
 
 /// The SHA-256 of the file that `model.weights` names.
