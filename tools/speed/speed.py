@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compares oomph with PyTorch: the same network, batch, precision and optimizer. Both sides take turns, each in processes
-of its own. Five rounds of all networks take about ten minutes. `--save` writes docs/tables/speed.json, or speed-bf16.json and
-so on for an option; `cargo xtask docs` shows it.
+of its own. Seven rounds of all networks take about fifteen minutes. `--save` writes docs/tables/speed.json, or speed-bf16.json
+and so on for an option; `cargo xtask docs` shows it. A machine without AVX-512 has tables of its own: speed-avx2.json. With
+`--save`, each network also adds a line to tools/speed/history.jsonl: date, commit, machine, load before the first round, ratios.
 
     cargo build --release
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python                     # a Python with torch and torchvision
@@ -20,6 +21,9 @@ it is reserved memory in training and memory in use in evaluation.
 """
 
 import argparse
+import datetime
+import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -29,11 +33,18 @@ from networks import NETWORKS, sized
 from sides import oomph, pytorch
 
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
-from table import Table  # noqa: E402
+from table import Table, machine  # noqa: E402
+
+HISTORY = pathlib.Path(__file__).parent / "history.jsonl"
 
 
 def spread(values):
     return f"{statistics.median(values):.2f} ({min(values):.2f}–{max(values):.2f})"
+
+
+def ratio(ours, theirs):
+    """How many times as fast: the median over the rounds."""
+    return statistics.median(their / our for our, their in zip(ours, theirs))
 
 
 def faster(ours, theirs):
@@ -41,10 +52,19 @@ def faster(ours, theirs):
     return f"{min(theirs) / min(ours):.2f}; {spread([their / our for our, their in zip(ours, theirs)])}"
 
 
+def remember(history, options, rounds, load):
+    """Adds lines to the history."""
+    commit = subprocess.check_output(["git", "describe", "--always", "--dirty"], cwd=HISTORY.parent, text=True).strip()
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    about = {"date": today, "commit": commit, "machine": machine(), "load": round(load, 2), "rounds": rounds, "options": options}
+    with open(HISTORY, "a", encoding="utf-8") as file:
+        file.writelines(json.dumps(about | line, ensure_ascii=False) + "\n" for line in history)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("python")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
@@ -64,6 +84,7 @@ def main():
     table = Table(" ".join(["python3 tools/speed/speed.py PYTHON", *options, "--save"]), "network", ">oomph, ms a step",
                   ">PyTorch", ">training, times as fast", ">evaluation", ">peak memory, training", ">evaluation",
                   ">first step, s")
+    history, load = [], os.getloadavg()[0]
     for name in asked.networks:
         network = sized(name, asked.batch)
         rounds = [(oomph(network, asked), pytorch(name, asked)) for _ in range(asked.rounds)]
@@ -72,6 +93,9 @@ def main():
         evaluation = [[side["evaluation"] for side in sides] for sides in (ours, theirs)]
         memory = [[our["peaks"][of] / their["peaks"][of] for our, their in rounds] for of in (0, 1)]
         first = [min(side["first"] for side in sides) for sides in (ours, theirs)]
+        measured = {"training": ratio(*steps), "evaluation": ratio(*evaluation), "peak memory": statistics.median(memory[0]),
+                    "peak memory of evaluation": statistics.median(memory[1])}
+        history.append({"network": name, **{of: round(value, 3) for of, value in measured.items()}})
         table.add(network["says"], *(f"{1e3 * min(of):.1f}" for of in steps), faster(*steps),
                   faster(*evaluation), spread(memory[0]), spread(memory[1]), f"{first[0]:.2f}, {first[1]:.2f}")
     if asked.save:
@@ -80,8 +104,10 @@ def main():
             asking = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
             name, driver = subprocess.check_output(asking, text=True).splitlines()[0].split(", ")
             card = f", {name}, driver {driver}"
-        words = [option.split()[-1].lstrip("-").replace(":", "") for option in options]
-        table.save("-".join(["speed", *words]), f"{card}, {asked.threads} threads, {asked.rounds} rounds")
+        remember(history, options, asked.rounds, load)
+        words = [] if asked.device != "cpu" or "AVX-512" in machine() else ["avx2"]
+        words += [option.split()[-1].lstrip("-").replace(":", "") for option in options]
+        table.save("-".join(["speed", *words]), f"{card}, {asked.threads} threads, {asked.rounds} rounds, load {load:.1f}")
 
 
 main()

@@ -11,11 +11,13 @@ mod find_batch_truth;
 mod fit_accuracy;
 mod gpu;
 mod lever_cost;
+mod loading;
 mod meter_cost;
 mod parallel_cost;
 mod pipeline_bubble;
 mod plan_accuracy;
 mod program;
+mod roofline;
 mod stock_burn;
 mod time_accuracy;
 mod vulkan;
@@ -39,7 +41,7 @@ struct Tool {
 }
 
 /// All tools, in the order in which they are listed.
-const TOOLS: [Tool; 18] = [
+const TOOLS: [Tool; 20] = [
     Tool {
         name: "docs",
         arguments: "[--check]",
@@ -105,6 +107,18 @@ const TOOLS: [Tool; 18] = [
         arguments: "[--save] [ROUNDS]",
         summary: "compares the step time of our layers with Burn's (1 min)",
         run: stock_burn::run,
+    },
+    Tool {
+        name: "roofline",
+        arguments: "[--save] [--times] [NETWORK …]",
+        summary: "compares the kernels of a training step with the limits of the machine (2 min)",
+        run: roofline::run,
+    },
+    Tool {
+        name: "loading",
+        arguments: "FOLDER SIZE",
+        summary: "loads the images of a folder by one thread, and tells the images a second, for tools/speed/loading.py",
+        run: loading::run,
     },
     Tool {
         name: "meter-cost",

@@ -8,7 +8,7 @@
 //! fastest step of each, and the median ratio of the rounds with the lowest and the highest.
 
 mod networks;
-mod ours;
+pub(crate) mod ours;
 
 use std::{error::Error, process::ExitCode, time::Instant};
 

@@ -1,0 +1,201 @@
+//! How near the kernels of a training step come to the limit of the machine: the table of the roofline (Williams, Waterman and
+//! Patterson 2009, <https://doi.org/10.1145/1498765.1498785>). Takes two minutes.
+//!
+//! ```sh
+//! cargo xtask roofline --save
+//! cargo xtask roofline lstm            # one network, and nothing is saved
+//! cargo xtask roofline --times lstm    # only the seconds of each kernel, as JSON, for tools/speed/builds.py
+//! ```
+//!
+//! The step runs as in a training, and each of our operations is timed in its place (`oomph_kernels::timed`). Of several steps
+//! the fastest time of each operation counts. An operation needs at least the time that the machine takes for its products, or
+//! for its bytes if that is longer. The share is this time by the measured one.
+//!
+//! Products are those executed: Winograd's algorithm executes fewer than a convolution has. Bytes are those of inputs and outputs,
+//! once each, as if they came from memory. What the caches hold takes less, so a share may exceed 100 %.
+
+mod limits;
+
+use std::{collections::BTreeMap, error::Error, process::ExitCode, time::Instant};
+
+use oomph_config::Config;
+use oomph_core::Split;
+use oomph_data::Loader;
+use oomph_engine::session::train_order;
+use oomph_kernels::{TimedOperation, timed};
+use oomph_memory::{Account, charge};
+use oomph_plan::time::Work;
+use oomph_trainer::{Registry, new_stepper, open};
+use serde_json::json;
+
+use self::limits::Limits;
+use crate::{
+    Outcome,
+    measured::{Measured, without_save},
+    stock_burn::ours::{LSTM, RESNET},
+};
+
+/// Steps that fill the allocator and the optimizer's state, and steps that are timed.
+const STEPS: [usize; 2] = [2, 8];
+
+/// Operations that take less of a step share a row.
+const LEAST: f64 = 0.01;
+
+const RESNET_50: &str = "model = { name = 'resnet50' }
+    data = { source = 'synthetic', kind = 'image', channels = 3, height = 224, width = 224, classes = 1000, train_samples = 8 }
+    train = { batch = 8 }
+    optimizer = { name = 'sgd', lr = 0.01, momentum = 0.9, weight_decay = 1e-4 }";
+
+const NETWORKS: [(&str, &str); 3] = [("ResNet-50", RESNET_50), ("LSTM", LSTM), ("ResNet-18", RESNET)];
+
+/// The networks of the table.
+const SAVED: usize = 2;
+
+/// All operations of a kind in a step.
+#[derive(Default)]
+struct Row {
+    count: usize,
+    seconds: f64,
+    /// Multiplications and additions.
+    arithmetic: f64,
+    bytes: f64,
+    /// The seconds that the machine needs at least.
+    least: f64,
+}
+
+/// A step and its operations, each the fastest of some.
+struct Step {
+    seconds: f64,
+    operations: Vec<TimedOperation>,
+}
+
+/// Runs the tool.
+pub(crate) fn run(arguments: &[String]) -> Outcome {
+    let (arguments, is_saved) = without_save(arguments);
+    let (flags, words): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| *argument == "--times");
+    let is_asked = |name: &str| words.iter().any(|word| name.to_lowercase() == word.to_lowercase());
+    let all = NETWORKS.iter().take(if words.is_empty() { SAVED } else { NETWORKS.len() });
+    let networks: Vec<_> = all.filter(|(name, _)| words.is_empty() || is_asked(name)).collect();
+    if networks.is_empty() {
+        let names = NETWORKS.map(|(name, _)| name.to_lowercase()).join("`, `");
+        return Err(format!("no network is asked for: expected `{names}`").into());
+    }
+    if !flags.is_empty() {
+        for (name, config) in networks {
+            println!("{}", times(name, &step_of(config)?));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let limits = Limits::measure();
+    let titles =
+        ["network", "operation", ">count", ">ms", ">of the step", ">GFLOP/s", ">GB/s", ">of the limit"];
+    let mut table = Measured::begin("roofline", is_saved, &titles);
+    for (name, config) in networks {
+        add_rows(&mut table, name, step_of(config)?, &limits);
+    }
+    for (name, rate) in [("vectors", limits.vectors), ("unit", limits.unit), ("bandwidth", limits.bandwidth)]
+    {
+        println!("{name}: {}", giga(rate));
+        table.data.figures.insert(name.to_owned(), giga(rate));
+    }
+    table.end("roofline")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The seconds of a step and of its kernels.
+fn times(network: &str, step: &Step) -> serde_json::Value {
+    let mut kernels: BTreeMap<String, f64> = BTreeMap::new();
+    for operation in &step.operations {
+        if let Some(work) = Work::of(&operation.operation) {
+            *kernels.entry(work.kind).or_default() += operation.time.as_secs_f64();
+        }
+    }
+    json!({ "network": network, "step": step.seconds, "kernels": kernels })
+}
+
+fn add_rows(table: &mut Measured, network: &str, step: Step, limits: &Limits) {
+    let mut rows: BTreeMap<String, Row> = BTreeMap::new();
+    for operation in &step.operations {
+        let Some(work) = Work::of(&operation.operation) else { continue };
+        let is_by_unit = limits.unit > 0.0 && operation.products == 0 && work.arithmetic > 0.0;
+        let kind = if is_by_unit { format!("{}, matrix unit", work.kind) } else { work.kind };
+        let row = rows.entry(kind).or_default();
+        let arithmetic = if is_by_unit { work.arithmetic } else { 2.0 * operation.products as f64 };
+        let rate = if is_by_unit { limits.unit } else { limits.vectors };
+        row.count += 1;
+        row.seconds += operation.time.as_secs_f64();
+        row.arithmetic += arithmetic;
+        row.bytes += work.bytes;
+        row.least += (arithmetic / rate).max(work.bytes / limits.bandwidth);
+    }
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    rows.sort_by(|(_, one), (_, other)| other.seconds.total_cmp(&one.seconds));
+    let share = |seconds: f64| format!("{:.0} %", seconds / step.seconds * 100.0);
+    let mut rest = step.seconds;
+    rows.retain(|(_, row)| row.seconds >= LEAST * step.seconds);
+    for (kind, row) in rows {
+        rest -= row.seconds;
+        table.add(vec![
+            network.to_owned(),
+            kind,
+            row.count.to_string(),
+            format!("{:.1}", row.seconds * 1e3),
+            share(row.seconds),
+            giga(row.arithmetic / row.seconds),
+            giga(row.bytes / row.seconds),
+            format!("{:.0} %", row.least / row.seconds * 100.0),
+        ]);
+    }
+    let of_rest = ["", &format!("{:.1}", rest * 1e3), &share(rest), "", "", ""].map(str::to_owned);
+    table.add([network.to_owned(), "the rest".to_owned()].into_iter().chain(of_rest).collect());
+}
+
+/// A rate in 10⁹ a second.
+fn giga(rate: f64) -> String {
+    format!("{:.0}", rate / 1e9)
+}
+
+/// Runs some steps.
+fn step_of(config: &str) -> Result<Step, Box<dyn Error>> {
+    let session = open(Config::from_toml("roofline", config)?, &Registry::builtin())?;
+    charge(Account::Device, || {
+        let mut stepper = new_stepper(&session)?.0;
+        let mut loader = charge(Account::Host, || {
+            let source = session.source.clone();
+            Loader::start(source, Split::Train, train_order(&session), 0, 0, Some(1), &session.loader)
+        });
+        let batch = charge(Account::Host, || loader.next()).ok_or("there is no batch")??;
+        let mut fastest: Option<Step> = None;
+        let [before, after] = STEPS;
+        for step in 0..before + after {
+            let batch = charge(Account::Host, || batch.clone());
+            let begun = Instant::now();
+            let (outcome, operations) = timed(|| stepper.step(batch, step, 0.01, session.task.as_ref()));
+            let seconds = begun.elapsed().as_secs_f64();
+            outcome?;
+            if step < before {
+                continue;
+            }
+            let step = Step { seconds, operations };
+            fastest = Some(match fastest {
+                Some(fastest) => fastest.or(step)?,
+                None => step,
+            });
+        }
+        Ok(fastest.ok_or("no step was timed")?)
+    })
+}
+
+impl Step {
+    /// The fastest times of two steps.
+    fn or(mut self, other: Self) -> Result<Self, &'static str> {
+        if self.operations.len() != other.operations.len() {
+            return Err("two steps have different operations");
+        }
+        self.seconds = self.seconds.min(other.seconds);
+        for (one, other) in self.operations.iter_mut().zip(other.operations) {
+            one.time = one.time.min(other.time);
+        }
+        Ok(self)
+    }
+}
