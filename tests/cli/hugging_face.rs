@@ -133,3 +133,23 @@ fn a_network_that_hugging_face_lacks_is_refused() {
     snapshot("export_not_hugging_face", &answers.map(|answer| answer.to_string()).join("\n"));
     assert!(!folder.at("folder").exists());
 }
+
+/// No shape of a parameter shows how many heads share its features.
+#[test]
+fn exported_weights_tell_the_settings_that_no_shape_shows() {
+    let folder = folder("gpt2");
+    folder.oomph(&[&EXPORT[..], &["--to", "w.safetensors"]].concat()).success();
+    folder.write("own.toml", TEXT.replace("config = 'hf'\n", "hidden = 8\nlayers = 2\ncontext = 9\n"));
+    let own = ["evaluate", "--config", "own.toml", "--weights", "w.safetensors"];
+    let fits = ["--set", "model.heads=2", "--set", "model.epsilon=0.001"];
+    folder.oomph(&[&own[..], &fits].concat()).success();
+    let differs = ["--set", "model.heads=4", "--set", "model.epsilon=0.001"];
+    let answer = folder.oomph(&[&own[..], &differs].concat());
+    assert_eq!(answer.code, Some(1));
+    let says =
+        "error: the weights `w.safetensors` are of a network with `model.heads` = 2, and the model has 4";
+    assert!(
+        answer.stderr.contains(says) && answer.stderr.contains("hint: `--set model.heads=2`"),
+        "{answer}"
+    );
+}

@@ -6,12 +6,14 @@
 use std::mem::MaybeUninit;
 
 use burn::tensor::Tensor;
+use burn_backend::DType;
 use burn_flex::FlexTensor;
 
 use super::pieces::{Pieces, lanes, lanes_mut, pieces};
 use crate::{
     any_tensor::AnyTensor,
-    norm::{Affine, Norm},
+    kernels::Kernels,
+    norm::{Addend, Affine, Norm},
     stored_float::StoredFloat,
 };
 
@@ -27,6 +29,12 @@ pub struct Finish {
 }
 
 impl Finish {
+    /// The output of a convolution finished by a pass over it, in the format `dtype`.
+    pub(super) fn apply(self, output: Tensor<4>, dtype: DType, kernels: Kernels) -> Tensor<4> {
+        let addend = self.addend.map_or(Addend::Nothing, |addend| Addend::Plain(Box::new(addend)));
+        self.norm.apply(output, addend, self.rectify, dtype, kernels)
+    }
+
     /// The inputs of the operation behind input and weight.
     pub(super) fn into_inputs(self) -> Vec<AnyTensor> {
         let vectors = self.norm.vectors().into_iter();
@@ -121,14 +129,12 @@ impl<E: StoredFloat, F: Fn(f32, f32) -> f32> Pieces for Sums<'_, E, F> {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{DType, Device, TensorData};
+    use burn::tensor::{Device, TensorData};
 
     use super::*;
     use crate::{
         cast::cast,
         conv::{Slide, conv2d, conv2d_finished},
-        kernels::Kernels,
-        norm::Addend,
     };
 
     fn values<const D: usize>(dims: [usize; D], salt: usize) -> Tensor<D> {

@@ -6,6 +6,7 @@
 
 mod algorithm;
 mod by_unit;
+mod convolved;
 mod correlate;
 mod finish;
 mod gather;
@@ -25,9 +26,9 @@ use crate::{
     backends::{Plain, first_backend},
     cast::cast,
     kernels::Kernels,
-    norm::Addend,
 };
 
+pub use convolved::Convolved;
 pub use finish::Finish;
 
 /// Stride and padding of a convolution, equal in both dimensions.
@@ -77,9 +78,7 @@ pub fn conv2d_finished(
     if kernels == Kernels::Cpu && finish.addend.as_ref().is_none_or(has_its_format) {
         return operations::forward_finished(input, cast(weight, dtype, kernels), slide, finish);
     }
-    let Finish { norm, addend, rectify } = finish;
-    let addend = addend.map_or(Addend::Nothing, |addend| Addend::Plain(Box::new(addend)));
-    norm.apply(conv2d(input, weight, slide, kernels), addend, rectify, dtype, kernels)
+    finish.apply(conv2d(input, weight, slide, kernels), dtype, kernels)
 }
 
 /// The gradients of a convolution.

@@ -45,7 +45,7 @@ fn shapes(input: [usize; 4], weight: [usize; 4], slide: Slide) -> (ConvSizes, [A
 /// The output of a convolution, in the format of input and weight.
 pub(super) fn forward(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> Tensor<4> {
     let (sizes, axes) = shapes(input.dims(), weight.dims(), slide);
-    multiply("conv2d", [input, weight], (ConvProduct::forward(sizes), vec![axes]), None)
+    multiply("conv2d", [input, weight], ConvProduct::forward(sizes), vec![axes], None)
 }
 
 /// The finished output of a convolution, in the format of input and weight.
@@ -56,7 +56,7 @@ pub(super) fn forward_finished(
     finish: Finish,
 ) -> Tensor<4> {
     let (sizes, axes) = shapes(input.dims(), weight.dims(), slide);
-    multiply("conv2d", [input, weight], (ConvProduct::forward(sizes), vec![axes]), Some(finish))
+    multiply("conv2d", [input, weight], ConvProduct::forward(sizes), vec![axes], Some(finish))
 }
 
 /// The input's gradient, in the format of weight and gradient.
@@ -68,17 +68,17 @@ pub(super) fn input_backward(
 ) -> Tensor<4> {
     let (sizes, axes) = shapes(input, weight.dims(), slide);
     let grids = backward_grids(&axes);
-    multiply("conv2d_input_backward", [gradient, weight], (ConvProduct::backward(sizes), grids), None)
+    multiply("conv2d_input_backward", [gradient, weight], ConvProduct::backward(sizes), grids, None)
 }
 
 /// Computes a convolution forward or back to the input, by the matrix unit or by Winograd's algorithm where they are faster.
 fn multiply(
     name: &'static str,
     inputs: [Tensor<4>; 2],
-    product_on_grids: (ConvProduct, Vec<[Axis; 2]>),
+    product: ConvProduct,
+    grids: Vec<[Axis; 2]>,
     finish: Option<Finish>,
 ) -> Tensor<4> {
-    let (product, grids) = product_on_grids;
     let dtype = inputs[0].dtype();
     let fewer = Winograd::where_it_pays(product, &grids);
     match ByUnit::where_it_pays(product, &grids, dtype, fewer.is_some()) {
@@ -173,7 +173,7 @@ mod tests {
     fn products(sizes: ConvSizes) -> [(ConvProduct, Vec<[Axis; 2]>); 2] {
         let axes = sizes.input.map(|size| Axis::forward(size, 3, 1, 1));
         let back = backward_grids(&axes);
-        [(ConvProduct::forward(sizes), vec![axes]), (ConvProduct::backward(sizes), back)]
+        [ConvProduct::forward(sizes), vec![axes], (ConvProduct::backward(sizes), back)]
     }
 
     /// The results of both algorithms for a source and weights.

@@ -3,10 +3,13 @@ use burn::{
     tensor::Tensor,
 };
 use oomph_core::Mode;
-use oomph_kernels::norm::{self, Norm, SharedStatistics, Statistics, StatisticsStep};
+use oomph_kernels::{
+    conv::Convolved,
+    norm::{self, Norm, SharedStatistics, Statistics, StatisticsStep},
+};
 use oomph_onnx::{Attribute, Graph, Value};
 
-use super::{convolved::Convolved, normed::Normed};
+use super::normed::Normed;
 use crate::{Init, LayerKind, ModelError, Pass, autodiff};
 
 /// Batch normalisation over images (Ioffe & Szegedy 2015, arXiv:1502.03167).

@@ -5,15 +5,12 @@ use burn::{
 
 use oomph_kernels::{
     cast,
-    conv::{self, Slide},
+    conv::{self, Convolved, Slide},
     differentiable, ranked,
 };
 use oomph_onnx::{Attribute, Graph, Value};
 
-use super::{
-    convolved::Convolved,
-    normed::{Form, Normed},
-};
+use super::normed::{Form, Normed};
 use crate::{AnyTensor, Init, Kernels, LayerKind, ModelError, Pass, Policy, autodiff};
 
 /// A convolution over images without bias: y = w ∗ x.

@@ -6,7 +6,6 @@
 mod attention;
 mod batch_norm;
 mod conv;
-mod convolved;
 mod dropout;
 mod embedding;
 mod linear;
@@ -19,7 +18,6 @@ mod row_norm;
 pub use attention::SelfAttention;
 pub use batch_norm::BatchNorm;
 pub use conv::Conv2d;
-pub use convolved::Convolved;
 pub use dropout::Dropout;
 pub use embedding::Embedding;
 pub(crate) use embedding::tokens;

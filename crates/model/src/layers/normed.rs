@@ -1,13 +1,13 @@
 use burn::tensor::{Tensor, activation::relu};
 
 use oomph_kernels::{
-    conv::{Slide, conv2d, conv2d_backward},
+    conv::{Convolved, Finish, Slide, conv2d, conv2d_backward},
     differentiable,
     norm::{Addend, Norm, NormGradients, rectified_gradient},
     ranked,
 };
 
-use super::{convolved::Convolved, pool::MaxPool2d};
+use super::pool::MaxPool2d;
 use crate::{AnyTensor, Policy, autodiff};
 
 /// A batch normalisation that is not yet computed: [`BatchNorm::normed`](super::BatchNorm::normed) gives it. The operation
@@ -119,7 +119,8 @@ impl Plain {
     }
 
     fn made(self, addend: Option<Tensor<4>>, rectify: bool) -> Tensor<4> {
-        self.input.normed(self.norm, addend, rectify, self.policy)
+        let Self { input, norm, policy } = self;
+        input.finished(Finish { norm, addend, rectify }, policy.dtype(), policy.kernels)
     }
 
     fn add_normed(self, shortcut: Normed) -> Tensor<4> {

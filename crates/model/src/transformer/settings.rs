@@ -69,6 +69,9 @@ pub(super) const VISION: [(&str, Preset); 4] = [
     ("large", preset(Family::Vit, 24, 1024, 16)),
 ];
 
+const ACTIVATIONS: [(&str, Activation); 3] =
+    [("gelu", Activation::Gelu), ("gelu-tanh", Activation::GeluTanh), ("swiglu", Activation::SwiGlu)];
+
 impl Transformer {
     /// The standard deviation of new weights, as GPT-2's.
     pub(super) const DEVIATION: f64 = 0.02;
@@ -105,14 +108,12 @@ impl Transformer {
     }
 
     fn activation(settings: &Section, family: Family) -> Result<Activation, ConfigError> {
-        let names =
-            [("gelu", Activation::Gelu), ("gelu-tanh", Activation::GeluTanh), ("swiglu", Activation::SwiGlu)];
         let default = match family {
             Family::Gpt2 => "gelu-tanh",
             Family::Llama => "swiglu",
             Family::Vit => "gelu",
         };
-        settings.choice("activation", default, &names)
+        settings.choice("activation", default, &ACTIVATIONS)
     }
 
     /// The base of rotary positions.
@@ -149,15 +150,11 @@ impl Transformer {
 
     /// The settings that no shape of a parameter shows.
     pub(super) fn unshown(&self) -> UnshownSettings {
-        let activation = match self.activation {
-            Activation::Gelu => "gelu",
-            Activation::GeluTanh => "gelu-tanh",
-            Activation::SwiGlu => "swiglu",
-        };
+        let activation = ACTIVATIONS.iter().find(|(_, it)| *it == self.activation);
         let settings = [
             ("heads", Some(self.heads.queries.to_string())),
             ("key_heads", Some(self.heads.keys.to_string())),
-            ("activation", Some(activation.to_owned())),
+            ("activation", activation.map(|(name, _)| (*name).to_owned())),
             ("epsilon", Some(self.epsilon.to_string())),
             ("rotary_base", self.rotary.map(|base| base.to_string())),
         ];
