@@ -153,19 +153,19 @@ mod tests {
         wide.to_host().expect("the CPU does not fail")
     }
 
-    /// Batch, channels, height and width, kernel, stride: those of blocks, of Winograd's algorithm, of the matrix unit.
-    const CASES: [(usize, [usize; 2], [usize; 2], [usize; 2]); 6] = [
-        (2, [5, 7], [9, 8], [3, 1]),
-        (3, [3, 20], [13, 11], [7, 2]),
-        (4, [70, 60], [16, 15], [3, 1]),
-        (2, [210, 210], [23, 24], [1, 1]),
-        (3, [290, 210], [7, 5], [3, 2]),
-        (0, [5, 7], [9, 8], [3, 1]),
+    /// Batch, channels, outputs, height, width, kernel and stride: those of blocks, of Winograd's algorithm, of the matrix unit.
+    const CASES: [[usize; 7]; 6] = [
+        [2, 5, 7, 9, 8, 3, 1],
+        [3, 3, 20, 13, 11, 7, 2],
+        [4, 70, 60, 16, 15, 3, 1],
+        [2, 210, 210, 23, 24, 1, 1],
+        [3, 290, 210, 7, 5, 3, 2],
+        [0, 5, 7, 9, 8, 3, 1],
     ];
 
     #[test]
     fn a_finished_output_is_what_passes_over_it_make() {
-        for (batch, [channels, outputs], [height, width], [kernel, stride]) in CASES {
+        for [batch, channels, outputs, height, width, kernel, stride] in CASES {
             let slide = Slide { stride, padding: kernel / 2 };
             let (input, weight) = ([batch, channels, height, width], [outputs, channels, kernel, kernel]);
             let shape = slide.output(input, weight);

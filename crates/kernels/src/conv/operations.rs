@@ -173,7 +173,7 @@ mod tests {
     fn products(sizes: ConvSizes) -> [(ConvProduct, Vec<[Axis; 2]>); 2] {
         let axes = sizes.input.map(|size| Axis::forward(size, 3, 1, 1));
         let back = backward_grids(&axes);
-        [ConvProduct::forward(sizes), vec![axes], (ConvProduct::backward(sizes), back)]
+        [(ConvProduct::forward(sizes), vec![axes]), (ConvProduct::backward(sizes), back)]
     }
 
     /// The results of both algorithms for a source and weights.
