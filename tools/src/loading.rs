@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let size: usize = size.parse()?;
     let config = format!(
         "model = {{ name = 'resnet18', width = 8 }}
-        data = {{ source = 'folder', path = {folder:?}, height = {size}, width = {size}, workers = 1 }}
+        data = {{ source = 'folder', path = {folder:?}, size = {size}, cache = 'none', workers = 1 }}
         train = {{ batch = 64 }}
         optimizer = {{ name = 'sgd', lr = 0.01 }}"
     );
