@@ -1,5 +1,5 @@
 //! How near the kernels of a training step come to the limit of the machine: the table of the roofline (Williams, Waterman and
-//! Patterson 2009, <https://doi.org/10.1145/1498765.1498785>). Takes two minutes.
+//! Patterson 2009, <https://doi.org/10.1145/1498765.1498785>). Takes a minute.
 //!
 //! ```sh
 //! cargo xtask roofline --save
