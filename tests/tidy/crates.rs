@@ -49,6 +49,7 @@ const IMPORTS: [(&str, &[&str]); 39] = [
     ),
     ("runs", &["core", "protobuf", "config", "data", "model", "timeline", "memory", "engine"]),
     ("run_page", &["core", "timeline", "runs"]),
+    ("scores", &["core", "data", "engine"]),
     ("advice", &["core", "config", "parallel", "data", "model", "timeline", "memory", "plan", "engine"]),
     (
         "trainer",
@@ -69,6 +70,7 @@ const IMPORTS: [(&str, &[&str]); 39] = [
             "doctor",
             "engine",
             "runs",
+            "scores",
             "advice",
         ],
     ),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the golden scores of `crates/trainer/tests/golden`: metrics by scikit-learn for fixed outputs.
+"""Writes the golden scores of `crates/scores/tests/golden`: metrics by scikit-learn for fixed outputs.
 
     python3 -m venv /tmp/sklearn
     /tmp/sklearn/bin/pip install scikit-learn==1.9.1
@@ -15,7 +15,7 @@ import random
 
 from sklearn import metrics
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "crates/trainer/tests/golden/scores.json"
+OUT = pathlib.Path(__file__).resolve().parents[2] / "crates/scores/tests/golden/scores.json"
 
 
 def rounded(number):

@@ -3,12 +3,9 @@
 use oomph_config::{ConfigError, sections::eval_metric::EvalMetric};
 use oomph_core::{Split, TargetSpec};
 use oomph_engine::{session::Session, task::default_task};
+use oomph_scores::{LabelScores, Scores, has_top_5};
 
-use crate::{
-    average_precision::Ranking,
-    evaluate::bits_per_byte,
-    scores::{Scores, has_top_5},
-};
+use crate::evaluate::bits_per_byte;
 
 /// Empty scores of the session's predictions; `None` if its task offers none. They need the task's own prediction to be the
 /// likeliest class.
@@ -24,7 +21,8 @@ pub(crate) fn empty_scores(session: &Session) -> Option<Scores> {
 
 /// Whether the outputs of all held-out samples fit into memory, which the average precision needs.
 fn is_ranked(session: &Session) -> bool {
-    session.source.len(Split::Test).saturating_mul(session.spec().target.outputs()) <= Ranking::MOST
+    session.source.len(Split::Test).saturating_mul(session.spec().target.outputs())
+        <= LabelScores::MOST_RANKED
 }
 
 fn has_scores(session: &Session) -> bool {

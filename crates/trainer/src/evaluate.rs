@@ -28,6 +28,7 @@ use oomph_engine::{
     upload::{upload_input, upload_targets},
 };
 use oomph_runs::{EvalScores, Event, Observer, Tick, state::Checkpoint};
+use oomph_scores::{ClassScores, LabelScores, Scores, ValueScores};
 
 use crate::{
     Registry, Stop, StopReason, TrainError,
@@ -38,7 +39,6 @@ use crate::{
     memory_log::MemoryLog,
     open::{model_of_weights, off_device, open_layout, open_trained},
     progress::read_all,
-    scores::{ClassScores, LabelScores, Scores, ValueScores},
 };
 
 /// The result of an evaluation.

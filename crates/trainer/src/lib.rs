@@ -33,7 +33,6 @@
 //! The trainer leaves the step to `oomph-engine`, plans to `oomph-advice`, files on disk to `oomph-runs` and the command
 //! line to `oomph-cli`.
 
-mod average_precision;
 mod batches;
 pub mod callback;
 mod cleanup;
@@ -45,7 +44,6 @@ mod eval_metric;
 mod evaluate;
 pub mod export;
 pub mod fit;
-mod label_scores;
 mod leak_watch;
 pub mod lr_range;
 mod lr_schedule;
@@ -62,7 +60,6 @@ mod progress;
 mod ranks;
 mod restore;
 mod resume;
-pub mod scores;
 mod steadier;
 mod stop;
 mod tensor_log;
@@ -74,6 +71,8 @@ pub use eval_metric::eval_metrics;
 pub use evaluate::{Evaluation, evaluate, evaluate_checkpoint, evaluate_weights, open_to_evaluate};
 pub use lr_schedule::{LrSchedule, lr_schedule};
 pub use oomph_engine::session::{Session, steps, steps_per_epoch};
+/// What an evaluation tells beside its loss.
+pub use oomph_scores as scores;
 pub use open::{
     Components, LoadedWeights, RankProcess, Registry, SessionError, cache_dir, check_weights, default_limit,
     initial_model, limit_of, new_stepper, open, open_layout, open_on, open_to_plan, open_together,

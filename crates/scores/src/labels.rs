@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{
     average_precision::Ranking,
-    scores::{Averages, share},
+    averages::{Averages, share},
 };
 
 /// Counts of the predictions of labels: a label is predicted where its output is at least 0, a probability of at least ½.
@@ -68,6 +68,9 @@ impl LabelCounts {
 }
 
 impl LabelScores {
+    /// The most outputs, over all ranks, of which an average precision is computed. They take 640 MiB of host memory.
+    pub const MOST_RANKED: usize = 128 << 20;
+
     pub(crate) fn new(labels: usize) -> Self {
         Self {
             samples: 0,
@@ -78,7 +81,7 @@ impl LabelScores {
     }
 
     /// The scores without an average precision, which needs the outputs of all samples.
-    pub(crate) fn without_ranking(self) -> Self {
+    pub fn without_ranking(self) -> Self {
         Self { ranking: None, ..self }
     }
 

@@ -12,9 +12,6 @@ pub(crate) struct Ranking {
 }
 
 impl Ranking {
-    /// The most outputs, over all ranks. They take 640 MiB.
-    pub(crate) const MOST: usize = 128 << 20;
-
     pub(crate) fn new(labels: usize) -> Self {
         Self { labels, outputs: Vec::new(), is_true: Vec::new() }
     }
