@@ -159,7 +159,7 @@ fn by_checkpoint(record: &OptimizerRecord) -> OptimizerRecord {
         carried: Named::new(),
         average: None,
     };
-    store.save(&state, About { config: "", source: None }, 1).unwrap();
+    store.save(state, About { config: "", source: None }, 1).unwrap();
     store.newest().unwrap().unwrap().checkpoint.state().unwrap().optimizer
 }
 

@@ -116,8 +116,8 @@ impl ConfigArguments {
         if RunDirectory::is_run(&run) { Ok(Some(run)) } else { Err(ArgumentsError::NoCheckpoint { run }) }
     }
 
-    /// The checkpoint at a path with its configuration, where a config stands for its newest run; without a path, the
-    /// configuration of `--config` with the checkpoint in its run directory.
+    /// The checkpoint at a path, for its weights, with its configuration, where a config stands for its newest run; without a
+    /// path, the configuration of `--config` with the checkpoint in its run directory.
     ///
     /// # Errors
     /// There is no checkpoint, or a setting is refused.
@@ -127,12 +127,12 @@ impl ConfigArguments {
         flags: &[Flag<'_>],
     ) -> Result<(Config, FoundCheckpoint), ArgumentsError> {
         if let Some(path) = path {
-            let found = Checkpoint::find(self.run_of(path)?.as_deref().unwrap_or(path))?;
+            let found = Checkpoint::find_weights(self.run_of(path)?.as_deref().unwrap_or(path))?;
             return Ok((self.load_for(&found.checkpoint, flags)?, found));
         }
         let config = self.load(flags)?;
         let run = config.run.directory.clone().unwrap_or_else(|| RunDirectory::last(config.name()));
-        let found = Checkpoint::find(&run).map_err(|error| match error {
+        let found = Checkpoint::find_weights(&run).map_err(|error| match error {
             StateError::NotACheckpoint { path: run } => ArgumentsError::NoCheckpoint { run },
             error => error.into(),
         });

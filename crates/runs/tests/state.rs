@@ -11,7 +11,7 @@ use oomph_data::{
 };
 use oomph_runs::{
     RunDirectory, RunError,
-    state::{About, Checkpoint, CheckpointStore, StateError, Which},
+    state::{About, AverageState, Checkpoint, CheckpointStore, StateError, TrainState, Which},
 };
 use support::{about, evaluated, names, state, store};
 
@@ -50,7 +50,7 @@ fn the_last_three_and_the_best_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let store = CheckpointStore::at(directory.path().join("checkpoints"));
     for step in 1..=6 {
-        store.save(&evaluated(step, 2), about(""), 3).unwrap();
+        store.save(evaluated(step, 2), about(""), 3).unwrap();
     }
     let kept = ["best", "latest", "step-00000002", "step-00000004", "step-00000005", "step-00000006"];
     assert_eq!(names(directory.path()), kept);
@@ -82,6 +82,33 @@ fn damage_anywhere_is_noticed_and_the_one_before_is_taken() {
 }
 
 #[test]
+fn a_reader_of_weights_reads_them_once_and_needs_no_optimizer() {
+    let directory = tempfile::tempdir().unwrap();
+    store(directory.path(), &[1, 2]);
+    let newest = directory.path().join("checkpoints/step-00000002");
+    damage(&newest.join("optimizer.safetensors"));
+    let found = Checkpoint::find_weights(directory.path()).unwrap();
+    assert_eq!((found.checkpoint.progress().step, found.skipped.len()), (2, 0));
+    // What was read before the damage is not read again; the second call reads the file.
+    damage(&newest.join("model.safetensors"));
+    assert_eq!(found.checkpoint.weights().unwrap(), state(2).model);
+    assert!(matches!(found.checkpoint.weights(), Err(StateError::Checksum { .. })));
+    let found = Checkpoint::find_weights(directory.path()).unwrap();
+    assert_eq!((found.checkpoint.progress().step, found.skipped.len()), (1, 1));
+}
+
+#[test]
+fn of_averaged_weights_the_averages_are_read_and_the_raw_ones_on_demand() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path(), &[]);
+    let averages = AverageState { model: state(7).model, updates: 3 };
+    store.save(TrainState { average: Some(averages.clone()), ..state(1) }, about(""), 3).unwrap();
+    let found = || Checkpoint::find_weights(directory.path()).unwrap().checkpoint;
+    assert_eq!(found().weights().unwrap(), averages.model);
+    assert_eq!(found().raw(true).weights().unwrap(), state(1).model);
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path(), &[1]);
@@ -100,7 +127,7 @@ fn leftovers_of_a_crash_are_no_checkpoints_and_are_cleared() {
     fs::create_dir(&leftover).unwrap();
     fs::write(leftover.join("model.safetensors"), "half").unwrap();
     assert_eq!(store.newest().unwrap().unwrap().checkpoint.progress().step, 1);
-    store.save(&state(3), about(""), 3).unwrap();
+    store.save(state(3), about(""), 3).unwrap();
     assert_eq!(names(directory.path()), ["latest", "step-00000001", "step-00000003"]);
 }
 
@@ -170,18 +197,18 @@ fn a_run_directory_that_was_removed_or_replaced_takes_no_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run");
     let refused = |run: &mut RunDirectory| {
-        let error = run.save(&state(2), about(""), 3).unwrap_err();
+        let error = run.save(state(2), about(""), 3).unwrap_err();
         assert!(matches!(error, RunError::Removed { .. }), "{error}");
         assert!(run.log(&"event").is_err());
         error.to_string()
     };
     let mut run = RunDirectory::create(&path).unwrap();
-    run.save(&state(1), about(""), 3).unwrap();
+    run.save(state(1), about(""), 3).unwrap();
     fs::remove_dir_all(&path).unwrap();
     assert!(refused(&mut run).contains("run` was removed or moved while the training ran"));
     assert!(!path.exists());
     let other = RunDirectory::create(&path).unwrap();
-    other.save(&state(1), about(""), 3).unwrap();
+    other.save(state(1), about(""), 3).unwrap();
     assert!(refused(&mut run).contains("run` was replaced while the training ran"));
     assert_eq!(names(&path), ["latest", "step-00000001"]);
 }
@@ -204,10 +231,10 @@ fn a_checkpoint_is_found_by_name_or_step() {
     assert!(matches!(store.get(Which::Latest), Err(StateError::NotACheckpoint { .. })));
     assert!(matches!(store.get(Which::Best), Err(StateError::NoBest { .. })));
     for step in [1, 2, 3] {
-        store.save(&evaluated(step, 2), about(""), 3).unwrap();
+        store.save(evaluated(step, 2), about(""), 3).unwrap();
     }
     // Saved once more, by a run that was resumed from before.
-    store.save(&state(3), about("# again"), 9).unwrap();
+    store.save(state(3), about("# again"), 9).unwrap();
     let found = |which| store.get(which).unwrap().checkpoint;
     assert_eq!(found(Which::Best).progress().step, 2);
     assert_eq!(found(Which::Step(1)).progress().step, 1);
@@ -234,10 +261,10 @@ fn what_is_known_of_the_data_comes_back() {
         columns: Some(Columns { inputs: vec!["a".to_owned()], targets: vec!["b".to_owned()] }),
         digest: Some(DataDigest { train_samples: 3, held_out_samples: 1, sha256: Some("ab".to_owned()) }),
     };
-    let path = store.save(&state(1), About { config: "", source: Some(&source) }, 3).unwrap().path;
+    let path = store.save(state(1), About { config: "", source: Some(&source) }, 3).unwrap().path;
     assert_eq!(Checkpoint::open(&path).unwrap().source().unwrap(), source);
     fs::write(path.join("source.json"), "{}").unwrap();
     assert!(matches!(Checkpoint::open(&path), Err(StateError::Checksum { .. })));
-    let without = store.save(&state(2), about(""), 3).unwrap().path;
+    let without = store.save(state(2), about(""), 3).unwrap().path;
     assert!(matches!(Checkpoint::open(&without).unwrap().source(), Err(StateError::NoSource { .. })));
 }

@@ -29,7 +29,7 @@ fn links_that_a_crash_left_behind_are_moved_where_a_training_starts() {
     let store = store(directory.path(), &[]);
     for step in 1..=3 {
         // Each is the best when it is saved.
-        store.save(&evaluated(step, step), about(""), 3).unwrap();
+        store.save(evaluated(step, step), about(""), 3).unwrap();
     }
     relink(directory.path(), "best", "step-00000001");
     relink(directory.path(), "latest", "step-00000002");
@@ -48,10 +48,10 @@ fn pruning_keeps_the_best_whatever_its_link_says() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path(), &[]);
     for step in 1..=3 {
-        store.save(&evaluated(step, 2.min(step)), about(""), 1).unwrap();
+        store.save(evaluated(step, 2.min(step)), about(""), 1).unwrap();
     }
     relink(directory.path(), "best", "step-00000003");
-    store.save(&evaluated(4, 2), about(""), 1).unwrap();
+    store.save(evaluated(4, 2), about(""), 1).unwrap();
     assert_eq!(names(directory.path()), ["best", "latest", "step-00000002", "step-00000004"]);
     assert_eq!(linked(directory.path(), "best"), "step-00000002");
 }
@@ -66,7 +66,7 @@ fn pruning_goes_by_step_and_not_by_time() {
         let later = std::time::SystemTime::now() + std::time::Duration::from_secs(hours * 3600);
         fs::File::open(path).unwrap().set_modified(later).unwrap();
     }
-    store.save(&state(4), about(""), 3).unwrap();
+    store.save(state(4), about(""), 3).unwrap();
     let kept = ["latest", "step-00000002", "step-00000003", "step-00000004"];
     assert_eq!(names(directory.path()), kept);
 }
@@ -75,10 +75,10 @@ fn pruning_goes_by_step_and_not_by_time() {
 fn a_run_resumed_from_earlier_prunes_what_it_left_behind() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path(), &[3, 9, 12]);
-    store.save(&state(4), about(""), 3).unwrap();
+    store.save(state(4), about(""), 3).unwrap();
     assert_eq!(names(directory.path()), ["latest", "step-00000003", "step-00000004", "step-00000012"]);
     assert_eq!(store.newest().unwrap().unwrap().checkpoint.progress().step, 4);
-    store.save(&state(5), about(""), 3).unwrap();
+    store.save(state(5), about(""), 3).unwrap();
     assert_eq!(names(directory.path()), ["latest", "step-00000003", "step-00000004", "step-00000005"]);
 }
 
@@ -108,7 +108,7 @@ fn what_cannot_be_removed_is_a_warning() {
     fs::write(path(".removing-step-00000000"), "a leftover that is a file").unwrap();
     fs::set_permissions(path("step-00000002"), fs::Permissions::from_mode(0o555)).unwrap();
     for step in [4, 5] {
-        let saved = store.save(&state(step), about(""), 1).unwrap();
+        let saved = store.save(state(step), about(""), 1).unwrap();
         assert_eq!(
             saved.warnings,
             [format!("`{}` is read-only, so it is not removed", path("step-00000002").display())]
@@ -131,7 +131,7 @@ fn a_link_that_cannot_be_moved_is_a_warning() {
     fs::remove_file(&latest).unwrap();
     fs::create_dir(&latest).unwrap();
     fs::write(latest.join("state.json"), "{}").unwrap();
-    let saved = store.save(&state(2), about(""), 3).unwrap();
+    let saved = store.save(state(2), about(""), 3).unwrap();
     assert!(saved.warnings[0].contains("latest` does not point to `step-00000002`"), "{:?}", saved.warnings);
     assert_eq!(store.newest().unwrap().unwrap().checkpoint.progress().step, 2);
 }
@@ -142,7 +142,7 @@ fn a_reader_keeps_a_checkpoint_that_is_removed() {
     let store = store(directory.path(), &[1]);
     let found = Checkpoint::find(&directory.path().join("checkpoints/latest")).unwrap();
     assert!(found.checkpoint.path().ends_with("step-00000001"), "the link is resolved");
-    store.save(&state(2), about(""), 1).unwrap();
+    store.save(state(2), about(""), 1).unwrap();
     assert!(!found.checkpoint.path().exists());
     assert_eq!(found.checkpoint.state().unwrap(), state(1));
     assert_eq!(found.checkpoint.config().unwrap(), "train = { batch = 4 }\n");
@@ -153,11 +153,11 @@ fn readers_beside_a_training_that_prunes_always_find_a_checkpoint() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path(), &[]);
     let run = directory.path();
-    store.save(&evaluated(1, 1), about(""), 1).unwrap();
+    store.save(evaluated(1, 1), about(""), 1).unwrap();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for step in 2..150 {
-                store.save(&evaluated(step, step), about(""), 1).unwrap();
+                store.save(evaluated(step, step), about(""), 1).unwrap();
             }
         });
         while !writer.is_finished() {

@@ -146,7 +146,7 @@ impl RunDirectory {
     /// Where the system refuses, or the directory is no longer [the one that was locked](Self::check).
     pub fn save(
         &self,
-        state: &TrainState,
+        state: TrainState,
         about: About<'_>,
         keep_last: usize,
     ) -> Result<SavedCheckpoint, RunError> {
@@ -173,13 +173,13 @@ impl RunDirectory {
     ///
     /// # Errors
     /// Where the system refuses, or the directory is no longer [the one that was locked](Self::check).
-    pub fn log(&mut self, event: &impl Serialize) -> Result<(), RunError> {
+    pub fn log(&self, event: &impl Serialize) -> Result<(), RunError> {
         self.check()?;
         let path = self.path.join(METRICS);
-        let mut append = || {
+        let append = || {
             let mut line = serde_json::to_vec(event)?;
             line.push(b'\n');
-            self.metrics.write_all(&line)
+            (&self.metrics).write_all(&line)
         };
         Ok(append().map_err(StateError::io("write", path))?)
     }

@@ -4,7 +4,7 @@ use std::{
     io::{self, ErrorKind},
     mem,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use oomph_data::{Source, SourceRecord};
@@ -16,7 +16,7 @@ use super::{
     disk::{sync_directory, write_durably},
     listing::step_of,
     manifest::{AVERAGE, FORMAT_VERSION, Manifest, sha256},
-    weight_file::{check, check_state, decode, decode_state, encode, encode_source, encode_state},
+    weight_file::{check, check_state, decode, decode_state, encode_source, encoded, encoded_state},
 };
 
 const MODEL: &str = "model.safetensors";
@@ -65,7 +65,16 @@ pub struct About<'a> {
     pub source: Option<&'a SourceRecord>,
 }
 
-/// A checkpoint on disk. All its files are present and verified.
+/// The parts of a checkpoint that its reader needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parts {
+    /// To resume.
+    All,
+    /// To evaluate, predict or export.
+    Weights,
+}
+
+/// A checkpoint on disk. The files of the parts that it was opened for are verified.
 ///
 /// Its files stay open: a training that removes the checkpoint takes nothing away from its readers.
 #[derive(Clone, Debug)]
@@ -74,7 +83,11 @@ pub struct Checkpoint {
     manifest: Manifest,
     files: BTreeMap<String, Arc<File>>,
     is_raw: bool,
+    read: ReadWeights,
 }
+
+/// The tensors of a file that were read when the checkpoint was opened, until they are taken.
+type ReadWeights = Arc<Mutex<Option<(&'static str, Named<HostTensor>)>>>;
 
 impl Checkpoint {
     /// Opens the checkpoint in the directory `path` and verifies every file: its checksum, and that it can be decoded.
@@ -82,11 +95,18 @@ impl Checkpoint {
     /// # Errors
     /// Where a file is missing, damaged or has another format.
     pub fn open(path: &Path) -> Result<Self, StateError> {
+        Self::open_for(path, Parts::All)
+    }
+
+    /// Opens the checkpoint in the directory `path` and verifies the files of the `parts`. With [`Parts::Weights`] it keeps the
+    /// weights for the first call of [`weights`](Self::weights), which then reads no file.
+    pub(super) fn open_for(path: &Path, parts: Parts) -> Result<Self, StateError> {
         let mut checkpoint = Self {
             path: path.to_owned(),
             manifest: read_manifest(path)?,
             files: BTreeMap::new(),
             is_raw: false,
+            read: ReadWeights::default(),
         };
         let others = [AVERAGE, CARRIED, SOURCE].into_iter().filter(|name| checkpoint.has(name));
         for name in [MODEL, OPTIMIZER, CONFIG].into_iter().chain(others.collect::<Vec<_>>()) {
@@ -94,9 +114,15 @@ impl Checkpoint {
             match name {
                 CONFIG => drop(checkpoint.config()?),
                 SOURCE => drop(checkpoint.recorded_source()?),
+                _ if parts == Parts::Weights => {}
                 OPTIMIZER => check_state(&checkpoint.read(name)?, &path.join(name))?,
                 tensors => check(&checkpoint.read(tensors)?, &path.join(tensors))?,
             }
+        }
+        if parts == Parts::Weights {
+            let name = checkpoint.weights_file();
+            let tensors = checkpoint.tensors(name)?;
+            checkpoint.read = Arc::new(Mutex::new(Some((name, tensors))));
         }
         Ok(checkpoint)
     }
@@ -105,7 +131,7 @@ impl Checkpoint {
     /// within the run.
     pub(crate) fn write(
         path: &Path,
-        state: &TrainState,
+        state: TrainState,
         about: About<'_>,
         save_number: u64,
     ) -> Result<(), StateError> {
@@ -115,13 +141,17 @@ impl Checkpoint {
             files.insert(name.to_owned(), sha256(bytes));
             write_durably(&path.join(name), bytes)
         };
-        put(MODEL, &encode(&state.model, &path.join(MODEL))?)?;
-        put(OPTIMIZER, &encode_state(&state.optimizer, &path.join(OPTIMIZER))?)?;
-        if let Some(average) = &state.average {
-            put(AVERAGE, &encode(&average.model, &path.join(AVERAGE))?)?;
+        let TrainState { progress, model, optimizer, loss_scale, carried, average } = state;
+        let (optimizer_scalars, optimizer_ranks) = (optimizer.scalars.clone(), optimizer.ranks.clone());
+        let average_updates = average.as_ref().map(|average| average.updates);
+        // Encoded and dropped one after another: more than one part twice would need more memory than the copy of the state.
+        put(MODEL, &encoded(model, &path.join(MODEL))?)?;
+        put(OPTIMIZER, &encoded_state(optimizer, &path.join(OPTIMIZER))?)?;
+        if let Some(average) = average {
+            put(AVERAGE, &encoded(average.model, &path.join(AVERAGE))?)?;
         }
-        if !state.carried.is_empty() {
-            put(CARRIED, &encode(&state.carried, &path.join(CARRIED))?)?;
+        if !carried.is_empty() {
+            put(CARRIED, &encoded(carried, &path.join(CARRIED))?)?;
         }
         put(CONFIG, about.config.as_bytes())?;
         if let Some(source) = about.source {
@@ -131,11 +161,11 @@ impl Checkpoint {
             format_version: FORMAT_VERSION,
             oomph_version: env!("CARGO_PKG_VERSION").to_owned(),
             save_number,
-            progress: state.progress.clone(),
-            optimizer_scalars: state.optimizer.scalars.clone(),
-            optimizer_ranks: state.optimizer.ranks.clone(),
-            loss_scale: state.loss_scale,
-            average_updates: state.average.as_ref().map(|average| average.updates),
+            progress,
+            optimizer_scalars,
+            optimizer_ranks,
+            loss_scale,
+            average_updates,
             files,
         };
         let file = path.join(STATE);
@@ -252,10 +282,17 @@ impl Checkpoint {
     /// # Errors
     /// Where the file was damaged after the checkpoint was opened.
     pub fn weights(&self) -> Result<Named<HostTensor>, StateError> {
-        match self.has_average() {
-            true => self.tensors(AVERAGE),
-            false => self.model(),
+        let name = self.weights_file();
+        // Whoever panicked with the lock left whole tensors or none.
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match read.filter(|(read, _)| *read == name) {
+            Some((_, tensors)) => Ok(tensors),
+            None => self.tensors(name),
         }
+    }
+
+    fn weights_file(&self) -> &'static str {
+        if self.has_average() { AVERAGE } else { MODEL }
     }
 
     /// Whether [`weights`](Self::weights) are averages.

@@ -19,9 +19,9 @@ use safetensors::{Dtype, SafeTensorError, View, serialize_to_file};
 
 use super::{StateError, disk::sync_entry};
 
-/// Encodes tensors as a safetensors file. Errors name `path`.
-pub(super) fn encode(tensors: &Named<HostTensor>, path: &Path) -> Result<Vec<u8>, StateError> {
-    tensor_file::encode(tensors).map_err(|error| of_file(path, error))
+/// Encodes tensors as a safetensors file, and drops them. Errors name `path`.
+pub(super) fn encoded(tensors: Named<HostTensor>, path: &Path) -> Result<Vec<u8>, StateError> {
+    tensor_file::encode(&tensors).map_err(|error| of_file(path, error))
 }
 
 /// Decodes the safetensors file `path`.
@@ -34,9 +34,9 @@ pub(super) fn check(bytes: &[u8], path: &Path) -> Result<(), StateError> {
     tensor_file::check(bytes).map_err(|error| of_file(path, error))
 }
 
-/// Encodes optimizer state. Errors name `path`.
-pub(super) fn encode_state(record: &OptimizerRecord, path: &Path) -> Result<Vec<u8>, StateError> {
-    tensor_file::encode_state(record).map_err(|error| of_file(path, error))
+/// Encodes optimizer state, and drops it. Errors name `path`.
+pub(super) fn encoded_state(record: OptimizerRecord, path: &Path) -> Result<Vec<u8>, StateError> {
+    tensor_file::encode_state(&record).map_err(|error| of_file(path, error))
 }
 
 /// Decodes the file `path` of optimizer state.

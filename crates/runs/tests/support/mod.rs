@@ -48,7 +48,7 @@ pub(crate) fn about(config: &str) -> About<'_> {
 pub(crate) fn store(directory: &Path, steps: &[usize]) -> CheckpointStore {
     let store = CheckpointStore::at(directory.join("checkpoints"));
     for step in steps {
-        store.save(&state(*step), about("train = { batch = 4 }\n"), 3).unwrap();
+        store.save(state(*step), about("train = { batch = 4 }\n"), 3).unwrap();
     }
     store
 }

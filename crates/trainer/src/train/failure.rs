@@ -18,6 +18,8 @@ pub(super) const REPORT: &str = "out-of-memory";
 impl Training<'_> {
     /// Adds the step, the bytes in use and the kept checkpoint to an error.
     pub(super) fn explain(&mut self, error: TrainError) -> TrainError {
+        // If the checkpoint cannot be written, the state is new again, and `keep` tries once more.
+        let _ = self.finish_writing();
         if let TrainError::LossScale { error, .. } = error {
             return TrainError::LossScale { error, checkpoint: self.saves.last.clone() };
         }
@@ -71,7 +73,7 @@ impl Training<'_> {
         }
         // The step's crossing of the limit is known. Saving may cross the limit again.
         oomph_memory::take_crossing();
-        let saved = self.save();
+        let saved = self.save().and_then(|()| self.finish_writing());
         match (&self.saves.last, saved) {
             (Some(checkpoint), _) if !self.saves.changed => {
                 Kept::LastStep { step: self.saves.step, checkpoint: checkpoint.clone() }

@@ -22,6 +22,8 @@ impl Training<'_> {
     /// multiple of `run.log_every`: neither a stop nor a save nor an evaluation changes the means of a line.
     pub(super) fn log_steps(&mut self) -> Result<(), TrainError> {
         self.read_losses()?;
+        // Lines are in the same order in each run, however fast the disk is.
+        self.finish_writing()?;
         let TrainProgress { step, window, .. } = self.progress;
         if step.is_multiple_of(self.session.config.run.log_every) {
             self.progress.window = StepSums::default();
@@ -82,6 +84,8 @@ impl Training<'_> {
                 Ok(())
             }
             Err(NonFinite { step, loss, lr }) => {
+                // The loss is the error to report.
+                let _ = self.finish_writing();
                 let checkpoint = self.saves.last.clone();
                 let steadier = Steadier::of(&self.session.config);
                 Err(TrainError::NonFiniteLoss { step, loss, lr, checkpoint, steadier })
@@ -155,6 +159,7 @@ impl Training<'_> {
     /// Saves the last state and reports the end.
     pub(super) fn finish(mut self, ended: Ended) -> Result<Done, TrainError> {
         self.save()?;
+        self.finish_writing()?;
         command(&self.session.replicas, RankCommand::End)?;
         let progress = self.progress.clone();
         let checkpoint = self.saves.last.take().unwrap_or_default();

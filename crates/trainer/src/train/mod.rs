@@ -8,6 +8,7 @@ mod start;
 mod steps;
 mod training;
 mod warnings;
+mod writing;
 
 use std::path::PathBuf;
 

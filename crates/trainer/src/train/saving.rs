@@ -14,7 +14,10 @@ use oomph_runs::{
     state::{About, AverageState, SavedCheckpoint, TrainState},
 };
 
-use super::training::Training;
+use super::{
+    training::Training,
+    writing::{Writing, Written},
+};
 use crate::{
     TrainError,
     ranks::{RankCommand, command},
@@ -22,14 +25,18 @@ use crate::{
 };
 
 impl Training<'_> {
-    /// Saves a checkpoint, unless the state is unchanged since the last one.
+    /// Saves a checkpoint, unless the state is unchanged since the last one: copies the state to the host, and begins to write
+    /// it. [`finish_writing`](Self::finish_writing) ends that.
     ///
     /// # Errors
-    /// Also where nothing is to be saved, but the run directory is gone with the checkpoints before.
+    /// Those of the checkpoint before, if it is still being written. Also where nothing is to be saved, but the run directory is
+    /// gone with the checkpoints before.
     pub(super) fn save(&mut self) -> Result<(), TrainError> {
         let _phase = phase(Phase::Checkpoint);
         // The state on a failed device is not saved.
         device_failure::settle(&self.session.device)?;
+        // One copy of the state at a time.
+        self.finish_writing()?;
         // A line of metrics is not due here: where a run is saved or stopped must not show in its lines.
         self.read_losses()?;
         if !self.saves.changed {
@@ -38,26 +45,38 @@ impl Training<'_> {
         self.clock.stopwatch.pause();
         let start = Instant::now();
         self.progress.seconds = self.clock.earlier_seconds + self.clock.started.elapsed().as_secs_f64();
-        let SavedCheckpoint { path, warnings } = charge(Account::Host, || {
+        charge(Account::Host, || {
             let state = self.state()?;
-            let keep_last = self.session.config.run.keep_last;
             // With the log, which the run flushes: what is in a checkpoint was told before.
             self.log.flush()?;
-            let about = About { config: &self.config, source: Some(&self.source) };
-            Ok::<_, TrainError>(self.log.run.save(&state, about, keep_last)?)
+            let (config, source) = (self.config.clone(), self.source.clone());
+            let keep_last = self.session.config.run.keep_last;
+            let writing = Writing::begin(self.log.run.clone(), self.progress.step, start, move |run| {
+                let about = About { config: &config, source: Some(&source) };
+                run.save(state, about, keep_last)
+            })?;
+            self.saves.writing = Some(writing);
+            Ok::<_, TrainError>(())
         })?;
         self.saves.at = Instant::now();
         self.saves.changed = false;
-        self.saves.last = Some(path.clone());
-        self.saves.step = self.progress.step;
-        self.log.event(Event::Checkpoint(Saved {
-            step: self.progress.step,
-            checkpoint: path,
-            save_seconds: start.elapsed().as_secs_f64(),
-        }))?;
-        self.warn_of_disk(warnings)?;
         self.clock.stopwatch.resume();
         Ok(exhausted::check()?)
+    }
+
+    /// Waits for the checkpoint that is being written, if there is one, and reports it.
+    ///
+    /// # Errors
+    /// Where it could not be written. The state counts as changed then.
+    pub(super) fn finish_writing(&mut self) -> Result<(), TrainError> {
+        let Some(writing) = self.saves.writing.take() else { return Ok(()) };
+        let step = writing.step();
+        let Written { checkpoint: SavedCheckpoint { path, warnings }, seconds } =
+            charge(Account::Host, || writing.finish()).inspect_err(|_| self.saves.changed = true)?;
+        self.saves.last = Some(path.clone());
+        self.saves.step = step;
+        self.log.event(Event::Checkpoint(Saved { step, checkpoint: path, save_seconds: seconds }))?;
+        self.warn_of_disk(warnings)
     }
 
     /// Warns of what the system refused, once for each.

@@ -1,4 +1,4 @@
-use std::{collections::HashSet, time::Instant};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use oomph_advice::{check_training, describe_policy, out_of_memory::PlannedTraining, planning::micro_batch};
 use oomph_core::Split;
@@ -82,9 +82,9 @@ pub(super) fn start<'a>(
         stop,
         caller: Caller::new(callback),
         pause_at: options.pause_at,
-        log: RunLog { observer, run, last_line: None, event_file: None, mlflow: None },
-        config: session.config.to_toml(),
-        source,
+        log: RunLog { observer, run: Arc::new(run), last_line: None, event_file: None, mlflow: None },
+        config: session.config.to_toml().into(),
+        source: Arc::new(source),
         driver: Driver::leading(session, stepper, progress.step),
         losses: LossAccumulator::default(),
         clock: TrainClock {
@@ -95,6 +95,7 @@ pub(super) fn start<'a>(
         saves: Saves {
             last: checkpoint.as_ref().map(|checkpoint| checkpoint.path().to_owned()),
             step: progress.step,
+            writing: None,
             at: Instant::now(),
             changed: checkpoint.is_none(),
             warned: HashSet::new(),

@@ -1,4 +1,4 @@
-use std::{collections::HashSet, path::PathBuf, time::Instant};
+use std::{collections::HashSet, path::PathBuf, sync::Arc, time::Instant};
 
 use oomph_advice::{out_of_memory::Kept, planning::PlannedTime};
 use oomph_core::Bytes;
@@ -9,7 +9,7 @@ use oomph_runs::{
     Event, Observer, RunDirectory, RunError, mlflow::MlflowRun, state::TrainProgress, tensorboard::EventFile,
 };
 
-use super::histograms::Histograms;
+use super::{histograms::Histograms, writing::Writing};
 use crate::{
     Stop, TrainError,
     callback::Caller,
@@ -30,9 +30,9 @@ pub(super) struct Training<'a> {
     pub(super) pause_at: Option<usize>,
     pub(super) log: RunLog<'a>,
     /// The resolved configuration, as TOML.
-    pub(super) config: String,
+    pub(super) config: Arc<str>,
     /// The record of the data that each checkpoint gets.
-    pub(super) source: SourceRecord,
+    pub(super) source: Arc<SourceRecord>,
     pub(super) driver: Driver<'a>,
     pub(super) progress: TrainProgress,
     pub(super) losses: LossAccumulator,
@@ -47,7 +47,8 @@ pub(super) struct Training<'a> {
 /// Where the events of a training go.
 pub(super) struct RunLog<'a> {
     pub(super) observer: &'a mut dyn Observer,
-    pub(super) run: RunDirectory,
+    /// The thread that writes a checkpoint holds it too.
+    pub(super) run: Arc<RunDirectory>,
     /// The step of the last line of metrics.
     pub(super) last_line: Option<usize>,
     /// The TensorBoard event file, if the configuration asks for it.
@@ -98,12 +99,15 @@ pub(super) struct TrainClock {
 }
 
 pub(super) struct Saves {
+    /// The last checkpoint on disk.
     pub(super) last: Option<PathBuf>,
-    /// Optimizer steps of the last checkpoint.
+    /// Optimizer steps of the last checkpoint on disk.
     pub(super) step: usize,
-    /// When it was saved.
+    /// The checkpoint that is being written.
+    pub(super) writing: Option<Writing>,
+    /// When the state was last copied for a checkpoint.
     pub(super) at: Instant,
-    /// Whether the state changed since the last checkpoint.
+    /// Whether the state changed since it was last copied.
     pub(super) changed: bool,
     /// Warnings of the disk that were given.
     pub(super) warned: HashSet<String>,
