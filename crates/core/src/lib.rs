@@ -38,6 +38,7 @@ mod open;
 pub mod printable;
 mod sample;
 mod significant;
+pub mod simd;
 pub mod system;
 pub mod threads;
 

@@ -60,7 +60,6 @@ pub mod recurrent;
 mod reduce;
 pub mod row_norm;
 mod sequence;
-mod simd;
 mod storage;
 mod stored_float;
 mod tile;
@@ -70,6 +69,8 @@ mod transpose;
 mod truth;
 mod uninit;
 mod workers;
+
+use oomph_core::simd;
 
 pub use accumulate::{RowSums, RowTerms, StepRange};
 pub use any_tensor::{AnyTensor, ranked};

@@ -1,10 +1,11 @@
 //! Resizing, with the arithmetic of Pillow.
 
+use oomph_core::simd::{SimdLoops, vectorised};
 use serde::{Deserialize, Serialize};
 
 use super::{
     image_shape::ImageShape,
-    view::{View, Window},
+    view::{RGB, View, Window},
 };
 
 /// The filter that resizes an image.
@@ -73,28 +74,104 @@ pub(super) fn resized(view: View<'_>, height: usize, width: usize, resize: Resiz
         Resize::Bilinear => (triangles(from.height, height), triangles(from.width, width)),
         Resize::Nearest => (nearest(from.height, height), nearest(from.width, width)),
     };
-    let mut resized = Vec::with_capacity(from.channels * height * width);
-    let mut narrowed = vec![0; from.height * width];
-    let mut row = Vec::with_capacity(from.width);
-    let mut sums = vec![0; width];
-    for channel in 0..from.channels {
-        for (y, narrowed) in narrowed.chunks_exact_mut(width).enumerate() {
-            row.clear();
-            row.extend(view.row(channel, y));
-            for (pixel, taps) in narrowed.iter_mut().zip(&columns) {
-                let sum = row[taps.first..].iter().zip(&taps.weights);
-                *pixel = rounded(sum.map(|(&pixel, weight)| i32::from(pixel) * weight).sum());
-            }
-        }
-        for taps in &rows {
-            sums.fill(0);
-            for (row, weight) in narrowed[taps.first * width..].chunks_exact(width).zip(&taps.weights) {
-                sums.iter_mut().zip(row).for_each(|(sum, &pixel)| *sum += i32::from(pixel) * weight);
-            }
-            resized.extend(sums.iter().map(|&sum| rounded(sum)));
-        }
+    let mut resized = vec![0; from.channels * height * width];
+    if view.interleaved_row(0).is_some() {
+        vectorised(ResizeColours { view, rows: &rows, columns: &columns, resized: &mut resized });
+    } else {
+        vectorised(ResizeChannels { view, rows: &rows, columns: &columns, resized: &mut resized });
     }
     resized
+}
+
+/// Resizes one channel after another.
+struct ResizeChannels<'a> {
+    view: View<'a>,
+    rows: &'a [Taps],
+    columns: &'a [Taps],
+    /// By channel and row.
+    resized: &'a mut [u8],
+}
+
+impl SimdLoops for ResizeChannels<'_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { view, rows, columns, resized } = self;
+        let from = view.shape();
+        let mut narrowed = vec![0; from.height * columns.len()];
+        let mut row = Vec::with_capacity(from.width);
+        for (channel, resized) in resized.chunks_exact_mut((rows.len() * columns.len()).max(1)).enumerate() {
+            for (y, narrowed) in narrowed.chunks_exact_mut(columns.len()).enumerate() {
+                row.clear();
+                row.extend(view.row(channel, y));
+                for (pixel, taps) in narrowed.iter_mut().zip(columns) {
+                    let sum = row[taps.first..].iter().zip(&taps.weights);
+                    *pixel = rounded(sum.map(|(&pixel, weight)| i32::from(pixel) * weight).sum());
+                }
+            }
+            flatten(&narrowed, rows, columns.len(), |y, row| {
+                resized[y * columns.len()..][..columns.len()].copy_from_slice(row);
+            });
+        }
+    }
+}
+
+/// Resizes the three channels of a pixel at once.
+struct ResizeColours<'a> {
+    view: View<'a>,
+    rows: &'a [Taps],
+    columns: &'a [Taps],
+    /// By channel and row.
+    resized: &'a mut [u8],
+}
+
+impl SimdLoops for ResizeColours<'_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        /// A vector: the channels of a pixel, and the byte behind them, which nobody reads.
+        const LANES: usize = RGB + 1;
+        let Self { view, rows, columns, resized } = self;
+        let (from, width) = (view.shape(), columns.len());
+        let mut padded = vec![0; RGB * from.width + 1];
+        let mut narrowed = vec![0; from.height * width * LANES];
+        for (y, narrowed) in narrowed.chunks_exact_mut((width * LANES).max(1)).enumerate() {
+            // All rows are like the first.
+            let Some(row) = view.interleaved_row(y) else { break };
+            padded[..row.len()].copy_from_slice(row);
+            for (to, taps) in narrowed.as_chunks_mut::<LANES>().0.iter_mut().zip(columns) {
+                let mut sums = [0; LANES];
+                for (place, weight) in (taps.first..).zip(&taps.weights) {
+                    // A pixel of the row, which has a byte behind it.
+                    let Some(pixel) = padded[RGB * place..].first_chunk::<LANES>() else { break };
+                    for lane in 0..LANES {
+                        sums[lane] += i32::from(pixel[lane]) * weight;
+                    }
+                }
+                *to = sums.map(rounded);
+            }
+        }
+        flatten(&narrowed, rows, width * LANES, |y, row| {
+            for (channel, resized) in resized.chunks_exact_mut((rows.len() * width).max(1)).enumerate() {
+                let pixels = row.as_chunks::<LANES>().0;
+                let to = &mut resized[y * width..][..width];
+                to.iter_mut().zip(pixels).for_each(|(to, pixel)| *to = pixel[channel]);
+            }
+        });
+    }
+}
+
+/// The pass along columns, for all `width` values of a new row at once. `put` takes each row.
+#[inline(always)]
+fn flatten(narrowed: &[u8], rows: &[Taps], width: usize, mut put: impl FnMut(usize, &[u8])) {
+    let mut sums = vec![0; width];
+    let mut made = vec![0; width];
+    for (y, taps) in rows.iter().enumerate() {
+        sums.fill(0);
+        for (row, weight) in narrowed[taps.first * width..].chunks_exact(width).zip(&taps.weights) {
+            sums.iter_mut().zip(row).for_each(|(sum, &pixel)| *sum += i32::from(pixel) * weight);
+        }
+        made.iter_mut().zip(&sums).for_each(|(pixel, &sum)| *pixel = rounded(sum));
+        put(y, &made);
+    }
 }
 
 /// Fractional bits of a weight.
@@ -138,6 +215,7 @@ fn rounded(sum: i32) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use oomph_core::{Generator, Key};
     use proptest::prelude::*;
 
     use super::*;
@@ -155,6 +233,24 @@ mod tests {
             let fit = if crop { Fit::Crop } else { Fit::Stretch };
             let fitted = fitted(View::planar(&pixels, shape), to, resize, fit);
             prop_assert_eq!(fitted, vec![value; to.elements()]);
+        }
+
+        #[test]
+        fn the_order_of_the_pixels_in_memory_makes_no_difference(
+            (height, width, to_height, to_width) in (1usize..40, 1usize..40, 1usize..40, 1usize..40),
+            (seed, nearest) in (any::<u64>(), any::<bool>()),
+        ) {
+            let shape = ImageShape { channels: RGB, height, width };
+            let mut numbers = Generator::at(Key::new(seed));
+            let interleaved: Vec<u8> = (0..shape.elements()).map(|_| (numbers.uniform() * 256.0) as u8).collect();
+            let view = View::interleaved(&interleaved, shape);
+            let planar = view.to_planar();
+            let resize = if nearest { Resize::Nearest } else { Resize::Bilinear };
+            let of = |view| resized(view, to_height, to_width, resize);
+            prop_assert_eq!(of(view), of(View::planar(&planar, shape)));
+            // A part of an image, which ends before its row does.
+            let window = Window { top: height / 3, left: width / 3, height: height.div_ceil(2), width: width.div_ceil(2) };
+            prop_assert_eq!(of(view.window(window)), of(View::planar(&planar, shape).window(window)));
         }
     }
 

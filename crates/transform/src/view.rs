@@ -1,5 +1,8 @@
 use super::image_shape::ImageShape;
 
+/// Channels of a colour image.
+pub(super) const RGB: usize = 3;
+
 /// The pixels of an image, in whichever order they lie in memory; or a window of an image.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
@@ -40,6 +43,12 @@ impl<'a> View<'a> {
     pub fn row(&self, channel: usize, row: usize) -> impl Iterator<Item = u8> + 'a {
         let first = channel * self.channel_stride + row * self.row_stride;
         self.bytes[first..].iter().step_by(self.column_stride).take(self.shape.width).copied()
+    }
+
+    /// The bytes of a row, if its pixels lie side by side, with three channels each.
+    pub(super) fn interleaved_row(&self, row: usize) -> Option<&'a [u8]> {
+        let strides = [self.shape.channels, self.channel_stride, self.column_stride];
+        (strides == [RGB, 1, RGB]).then(|| &self.bytes[row * self.row_stride..][..RGB * self.shape.width])
     }
 
     /// A copy by channel, then by row.

@@ -2,24 +2,41 @@
 //!
 //! They are plain loops over slices, which the compiler vectorises. `#[inline(always)]` inlines them into the functions in
 //! which vector instructions are enabled.
+//!
+//! ```
+//! use oomph_core::simd::{SimdLoops, multiply_add, vectorised};
+//!
+//! struct Doubled<'a>(&'a mut [f32]);
+//!
+//! impl SimdLoops for Doubled<'_> {
+//!     #[inline(always)]
+//!     fn run<const FUSED: bool>(self) {
+//!         self.0.iter_mut().for_each(|value| *value = multiply_add::<FUSED>(*value, 2.0, 1.0));
+//!     }
+//! }
+//!
+//! let mut values = [1.0, 2.0, 3.0];
+//! vectorised(Doubled(&mut values));
+//! assert_eq!(values, [3.0, 5.0, 7.0]);
+//! ```
 
 use macerator::{Arch, Simd, WithSimd};
 
 /// Loops to vectorise together.
-pub(crate) trait SimdLoops {
+pub trait SimdLoops {
     /// Runs the loops. `FUSED`: whether the processor multiplies and adds by one instruction, see [`multiply_add`].
     fn run<const FUSED: bool>(self);
 }
 
 /// Runs `loops` by the widest vectors that this processor has.
-pub(crate) fn vectorised(loops: impl SimdLoops) {
+pub fn vectorised(loops: impl SimdLoops) {
     Arch::new().dispatch(Vectorised(loops));
 }
 
 /// Runs `work` by the widest vectors that this processor has, if the compiler inlines it: a closure of some lines it does not, and
 /// then runs it without. Such loops are [`SimdLoops`]. The results are the same either way: sums keep their order.
 #[inline]
-pub(crate) fn by_vectors<R>(work: impl FnOnce() -> R) -> R {
+pub fn by_vectors<R>(work: impl FnOnce() -> R) -> R {
     Arch::new().dispatch(Closure(work))
 }
 
@@ -67,6 +84,6 @@ fn call<R>(work: impl FnOnce() -> R) -> R {
 
 /// a·b + c, rounded once if `FUSED`, else twice: on a processor without the instruction a fused product is a call.
 #[inline(always)]
-pub(crate) fn multiply_add<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
+pub fn multiply_add<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FUSED { a.mul_add(b, c) } else { a * b + c }
 }
