@@ -16,6 +16,7 @@ mod run;
 use std::ops::Range;
 
 use burn::tensor::Tensor;
+use gemm_common::cache::CACHE_INFO;
 
 use crate::{cast::cast, custom_op::Workspace, kernels::Kernels, sequence::place_steps};
 
@@ -47,11 +48,13 @@ pub fn input_backward(
 }
 
 /// Rows of a batch for one task, in which each row is multiplied by a matrix at each step. They are whole tiles, and so few
-/// that each thread has two tasks, and a thread on a slower core takes one; but at least the work that a task is worth,
-/// and at most [`ROWS`], whose gates fit into a cache.
+/// that each thread has two tasks, and a thread on a slower core takes one; but one task each, where the matrix comes from a
+/// cache that all cores share. They are at least the work that a task is worth, and at most [`ROWS`], whose gates fit into a cache.
 fn rows_of_a_task(batch: usize, steps: usize, recurrent: &RecurrentMatrix) -> usize {
     const WORTH_A_TASK: usize = 64 << 10;
-    let tasks = 2 * rayon::current_num_threads().max(1);
+    // A task reads the whole matrix at each step.
+    let is_near = recurrent.sizes.elements() * size_of::<f32>() <= CACHE_INFO[1].cache_bytes / 2;
+    let tasks = if is_near { 2 } else { 1 } * rayon::current_num_threads().max(1);
     let work = (steps * recurrent.sizes.inner * recurrent.sizes.columns).max(1);
     let rows = batch.div_ceil(tasks).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.clamp(1, ROWS));
     let of_tile = recurrent.sizes.rows_of_tile();
