@@ -47,18 +47,20 @@ impl Lora {
     /// Reads `lora` of the section `[model]`; `None` without `lora.rank`.
     ///
     /// # Errors
-    /// A setting has a wrong type or is out of range.
+    /// A setting has a wrong type or is out of range, or the rank is missing beside another one.
     pub fn read(settings: &Section) -> Result<Option<Self>, ConfigError> {
         let rank = settings.optional_integer("lora.rank", 1..=4096)?;
         let alpha = settings.optional_number("lora.alpha", (Bound::Excluded(0.0), Bound::Unbounded))?;
         let [targets, train] = [settings.strings("lora.targets", &[])?, settings.strings("lora.train", &[])?];
         let Some(rank) = rank else {
-            for key in ["lora.alpha", "lora.targets", "lora.train"] {
-                if settings.contains(key) {
-                    settings.has_no_effect(key, "`model.lora.rank` is not set");
-                }
-            }
-            return Ok(None);
+            // Without a rank all weights would be trained, where adapters are wanted.
+            let given =
+                [("alpha", alpha.is_some()), ("targets", !targets.is_empty()), ("train", !train.is_empty())];
+            let wanted = given.iter().find(|(_, is_given)| *is_given);
+            return wanted.map_or(Ok(None), |(key, _)| {
+                let expected = format!("the rank of adapters, since `model.lora.{key}` is set");
+                Err(ConfigError::Missing { key: "model.lora.rank".to_owned(), expected })
+            });
         };
         Ok(Some(Self { rank, alpha: alpha.unwrap_or(2.0 * rank as f64), targets, train }))
     }
