@@ -77,6 +77,8 @@ pub use oomph_memory::install_meter;
 pub use oomph_model as model;
 /// Checkpoints, run directories and events.
 pub use oomph_runs as runs;
+/// What an evaluation tells beside its loss.
+pub use oomph_scores as scores;
 /// Memory timelines, planned and measured, and their exporters.
 pub use oomph_timeline as timeline;
 /// The training loop, its session and its registry.

@@ -53,14 +53,11 @@ impl Lora {
         let alpha = settings.optional_number("lora.alpha", (Bound::Excluded(0.0), Bound::Unbounded))?;
         let [targets, train] = [settings.strings("lora.targets", &[])?, settings.strings("lora.train", &[])?];
         let Some(rank) = rank else {
-            // Without a rank all weights would be trained, where adapters are wanted.
-            let given =
-                [("alpha", alpha.is_some()), ("targets", !targets.is_empty()), ("train", !train.is_empty())];
-            let wanted = given.iter().find(|(_, is_given)| *is_given);
-            return wanted.map_or(Ok(None), |(key, _)| {
-                let expected = format!("the rank of adapters, since `model.lora.{key}` is set");
-                Err(ConfigError::Missing { key: "model.lora.rank".to_owned(), expected })
-            });
+            let keys =
+                [(alpha.is_some(), "alpha"), (!targets.is_empty(), "targets"), (!train.is_empty(), "train")];
+            let Some((_, key)) = keys.into_iter().find(|(is_set, _)| *is_set) else { return Ok(None) };
+            let expected = format!("the rank of adapters, since `model.lora.{key}` is set");
+            return Err(ConfigError::Missing { key: "model.lora.rank".to_owned(), expected });
         };
         Ok(Some(Self { rank, alpha: alpha.unwrap_or(2.0 * rank as f64), targets, train }))
     }

@@ -25,6 +25,3 @@ pub use classes::{ClassScore, ClassScores, has_top_5};
 pub use labels::{LabelScore, LabelScores};
 pub use scores::Scores;
 pub use values::ValueScores;
-
-#[cfg(test)]
-mod tests;

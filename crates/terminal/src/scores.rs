@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use oomph_core::printable;
-use oomph_trainer::scores::{ClassScores, LabelScores, Scores};
+use oomph_scores::{ClassScores, LabelScores, Scores};
 use serde_json::{Value, json};
 
 use crate::{

@@ -71,8 +71,6 @@ pub use eval_metric::eval_metrics;
 pub use evaluate::{Evaluation, evaluate, evaluate_checkpoint, evaluate_weights, open_to_evaluate};
 pub use lr_schedule::{LrSchedule, lr_schedule};
 pub use oomph_engine::session::{Session, steps, steps_per_epoch};
-/// What an evaluation tells beside its loss.
-pub use oomph_scores as scores;
 pub use open::{
     Components, LoadedWeights, RankProcess, Registry, SessionError, cache_dir, check_weights, default_limit,
     initial_model, limit_of, new_stepper, open, open_layout, open_on, open_to_plan, open_together,

@@ -127,31 +127,31 @@ struct ResizeColours<'a> {
 impl SimdLoops for ResizeColours<'_> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        /// A vector: the channels of a pixel, and the byte behind them, which nobody reads.
-        const LANES: usize = RGB + 1;
+        /// Bytes of a vector: the channels of a pixel, and one behind them that nobody reads.
+        const BYTES: usize = RGB + 1;
         let Self { view, rows, columns, resized } = self;
         let (from, width) = (view.shape(), columns.len());
         let mut padded = vec![0; RGB * from.width + 1];
-        let mut narrowed = vec![0; from.height * width * LANES];
-        for (y, narrowed) in narrowed.chunks_exact_mut((width * LANES).max(1)).enumerate() {
+        let mut narrowed = vec![0; from.height * width * BYTES];
+        for (y, narrowed) in narrowed.chunks_exact_mut((width * BYTES).max(1)).enumerate() {
             // All rows are like the first.
             let Some(row) = view.interleaved_row(y) else { break };
             padded[..row.len()].copy_from_slice(row);
-            for (to, taps) in narrowed.as_chunks_mut::<LANES>().0.iter_mut().zip(columns) {
-                let mut sums = [0; LANES];
+            for (to, taps) in narrowed.as_chunks_mut::<BYTES>().0.iter_mut().zip(columns) {
+                let mut sums = [0; BYTES];
                 for (place, weight) in (taps.first..).zip(&taps.weights) {
                     // A pixel of the row, which has a byte behind it.
-                    let Some(pixel) = padded[RGB * place..].first_chunk::<LANES>() else { break };
-                    for lane in 0..LANES {
-                        sums[lane] += i32::from(pixel[lane]) * weight;
+                    let Some(pixel) = padded[RGB * place..].first_chunk::<BYTES>() else { break };
+                    for channel in 0..BYTES {
+                        sums[channel] += i32::from(pixel[channel]) * weight;
                     }
                 }
                 *to = sums.map(rounded);
             }
         }
-        flatten(&narrowed, rows, width * LANES, |y, row| {
+        flatten(&narrowed, rows, width * BYTES, |y, row| {
             for (channel, resized) in resized.chunks_exact_mut((rows.len() * width).max(1)).enumerate() {
-                let pixels = row.as_chunks::<LANES>().0;
+                let pixels = row.as_chunks::<BYTES>().0;
                 let to = &mut resized[y * width..][..width];
                 to.iter_mut().zip(pixels).for_each(|(to, pixel)| *to = pixel[channel]);
             }

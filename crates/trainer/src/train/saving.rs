@@ -102,7 +102,7 @@ impl Training<'_> {
         self.check_finite("the optimizer state", &optimizer.tensors)?;
         let broken = optimizer.packed.iter().find(|(_, packed)| !packed.is_finite());
         broken.map_or(Ok(()), |(name, _)| Err(non_finite(self, "the optimizer state", name)))?;
-        let carried = carried_record(&self.carried()?)?;
+        let carried = carried_record(&carried(self)?)?;
         self.check_finite("the carried state", &carried)?;
         let (progress, loss_scale) = (self.progress.clone(), self.driver.stepper.loss_scale);
         let average = average.map(|(model, updates)| -> Result<_, TrainError> {
@@ -116,13 +116,13 @@ impl Training<'_> {
     fn check_finite(&self, part: &'static str, tensors: &Named<HostTensor>) -> Result<(), TrainError> {
         least_broken(tensors).map_or(Ok(()), |name| Err(non_finite(self, part, name)))
     }
+}
 
-    /// The carried state of all replicas; empty without one.
-    fn carried(&self) -> Result<Carried, TrainError> {
-        let Some(carried) = &self.driver.stepper.carried else { return Ok(Carried::new()) };
-        command(&self.session.replicas, RankCommand::Carried)?;
-        Ok(self.session.replicas.gather_carried(carried)?)
-    }
+/// The carried state of all replicas; empty without one.
+fn carried(training: &Training<'_>) -> Result<Carried, TrainError> {
+    let Some(carried) = &training.driver.stepper.carried else { return Ok(Carried::new()) };
+    command(&training.session.replicas, RankCommand::Carried)?;
+    Ok(training.session.replicas.gather_carried(carried)?)
 }
 
 /// The error of a state that is not finite.

@@ -1,9 +1,10 @@
+//! Scores beside those of scikit-learn, and beside hand calculations.
+
 use oomph_core::TargetSpec;
 use oomph_data::Targets;
 use oomph_engine::ranks::Replicas;
+use oomph_scores::{Averages, ClassScore, ClassScores, Scores};
 use serde_json::Value;
-
-use crate::{Averages, ClassScore, ClassScores, Scores};
 
 fn classified(classes: usize, outputs: &[f32], truth: &[i64]) -> ClassScores {
     let mut scores = Scores::of(&TargetSpec::Class { count: classes }).expect("scores");
@@ -20,7 +21,7 @@ fn classified(classes: usize, outputs: &[f32], truth: &[i64]) -> ClassScores {
 
 /// The metrics that `tools/golden/scores.py` wrote.
 fn golden() -> Value {
-    serde_json::from_str(include_str!("../tests/golden/scores.json")).expect("JSON")
+    serde_json::from_str(include_str!("golden/scores.json")).expect("JSON")
 }
 
 fn floats(value: &Value) -> Vec<f32> {
