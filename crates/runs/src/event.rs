@@ -332,8 +332,10 @@ pub struct Saved {
     pub step: usize,
     /// The directory.
     pub checkpoint: PathBuf,
-    /// Seconds of the save.
+    /// Seconds from the begin of the save until the checkpoint was on disk.
     pub save_seconds: f64,
+    /// Seconds of these in which the training stood still: to copy its state, and to wait for the disk.
+    pub paused_seconds: f64,
 }
 
 /// How a run ended.

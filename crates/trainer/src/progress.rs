@@ -125,6 +125,17 @@ impl Stopwatch {
         self.running_since = Some(Instant::now());
     }
 
+    /// Does `work` while the time is stopped. Then it runs again, or stays stopped.
+    pub(crate) fn stopped<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        let was_running = self.running_since.is_some();
+        self.pause();
+        let done = work();
+        if was_running {
+            self.resume();
+        }
+        done
+    }
+
     /// Samples per second since the last call. The time keeps running, or stays stopped.
     pub(crate) fn lap(&mut self) -> f64 {
         self.settle();

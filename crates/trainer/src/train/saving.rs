@@ -71,11 +71,13 @@ impl Training<'_> {
     pub(super) fn finish_writing(&mut self) -> Result<(), TrainError> {
         let Some(writing) = self.saves.writing.take() else { return Ok(()) };
         let step = writing.step();
-        let Written { checkpoint: SavedCheckpoint { path, warnings }, seconds } =
-            charge(Account::Host, || writing.finish()).inspect_err(|_| self.saves.changed = true)?;
+        let written = self.clock.stopwatch.stopped(|| charge(Account::Host, || writing.finish()));
+        let Written { checkpoint: SavedCheckpoint { path, warnings }, seconds, paused_seconds } =
+            written.inspect_err(|_| self.saves.changed = true)?;
         self.saves.last = Some(path.clone());
         self.saves.step = step;
-        self.log.event(Event::Checkpoint(Saved { step, checkpoint: path, save_seconds: seconds }))?;
+        let saved = Saved { step, checkpoint: path, save_seconds: seconds, paused_seconds };
+        self.log.event(Event::Checkpoint(saved))?;
         self.warn_of_disk(warnings)
     }
 

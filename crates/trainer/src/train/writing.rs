@@ -4,7 +4,7 @@ use std::{
     panic::resume_unwind,
     sync::Arc,
     thread::{self, JoinHandle},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use oomph_runs::{
@@ -15,7 +15,9 @@ use oomph_runs::{
 /// A thread that writes a checkpoint. Its allocations are the host's.
 pub(super) struct Writing {
     step: usize,
-    thread: JoinHandle<Result<Written, RunError>>,
+    /// How long the training stood still, until the thread began.
+    paused: Duration,
+    thread: JoinHandle<Result<(SavedCheckpoint, f64), RunError>>,
 }
 
 /// A checkpoint that was written.
@@ -23,6 +25,8 @@ pub(super) struct Written {
     pub(super) checkpoint: SavedCheckpoint,
     /// Seconds from the begin of the save until it was on disk.
     pub(super) seconds: f64,
+    /// Seconds of these in which the training stood still.
+    pub(super) paused_seconds: f64,
 }
 
 impl Writing {
@@ -39,10 +43,11 @@ impl Writing {
         let path = run.path().to_owned();
         let work = move || {
             let checkpoint = write(&run)?;
-            Ok(Written { checkpoint, seconds: start.elapsed().as_secs_f64() })
+            Ok((checkpoint, start.elapsed().as_secs_f64()))
         };
         let thread = thread::Builder::new().name("oomph-checkpoint".into()).spawn(work);
-        Ok(Self { step, thread: thread.map_err(StateError::io("start a thread that writes to", path))? })
+        let thread = thread.map_err(StateError::io("start a thread that writes to", path))?;
+        Ok(Self { step, paused: start.elapsed(), thread })
     }
 
     /// Optimizer steps of the checkpoint.
@@ -55,6 +60,9 @@ impl Writing {
     /// # Errors
     /// Those of [`RunDirectory::save`].
     pub(super) fn finish(self) -> Result<Written, RunError> {
-        self.thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        let waiting = Instant::now();
+        let (checkpoint, seconds) = self.thread.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        let paused = self.paused + waiting.elapsed();
+        Ok(Written { checkpoint, seconds, paused_seconds: paused.as_secs_f64() })
     }
 }

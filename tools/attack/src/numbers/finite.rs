@@ -151,7 +151,7 @@ fn metrics(file: &[u8]) -> Result<(), String> {
         let needed: &[&str] = match event["event"].as_str().ok_or("a line names no event")? {
             "step" => &["step", "loss", "lr", "samples_per_second", "seconds"],
             "eval" => &["step", "samples", "eval_seconds"],
-            "checkpoint" => &["step", "save_seconds"],
+            "checkpoint" => &["step", "save_seconds", "paused_seconds"],
             "done" => &["step", "seconds"],
             _ => &[],
         };
