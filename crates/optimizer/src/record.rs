@@ -56,6 +56,14 @@ pub struct PackedTensor {
 }
 
 impl PackedTensor {
+    /// The bytes of its elements in memory.
+    pub fn bytes(&self) -> usize {
+        match &self.moment {
+            StoredMoment::Bf16(values) => size_of_val(&values[..]),
+            StoredMoment::Int8 { codes, scales } => size_of_val(&codes[..]) + size_of_val(&scales[..]),
+        }
+    }
+
     /// Whether all its floats are finite.
     pub fn is_finite(&self) -> bool {
         match &self.moment {

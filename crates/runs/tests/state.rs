@@ -4,7 +4,7 @@ mod support;
 
 use std::{fs, path::Path};
 
-use oomph_core::{InputSpec, SampleSpec, TargetSpec};
+use oomph_core::{Bytes, InputSpec, SampleSpec, TargetSpec};
 use oomph_data::{
     Columns, DataDigest, ImageReader, SourceRecord,
     transform::{ImageShape, Statistics},
@@ -79,6 +79,13 @@ fn damage_anywhere_is_noticed_and_the_one_before_is_taken() {
         assert_eq!(found.checkpoint.progress().step, 1, "{file}");
         assert_eq!(found.skipped.len(), 1, "{file}");
     }
+}
+
+#[test]
+fn the_size_of_a_state_is_that_of_all_its_tensors() {
+    assert_eq!(state(1).bytes(), Bytes::new(2 * 4 * 4));
+    let averages = AverageState { model: state(1).model, updates: 1 };
+    assert_eq!(TrainState { average: Some(averages), ..state(1) }.bytes(), Bytes::new(3 * 4 * 4));
 }
 
 #[test]

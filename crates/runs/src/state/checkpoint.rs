@@ -7,6 +7,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use oomph_core::Bytes;
 use oomph_data::{Source, SourceRecord};
 use oomph_engine::{HostTensor, loss_scale::LossScale, record::OptimizerRecord};
 use oomph_model::Named;
@@ -45,6 +46,18 @@ pub struct TrainState {
     pub carried: Named<HostTensor>,
     /// The average of the weights, if there is one.
     pub average: Option<AverageState>,
+}
+
+impl TrainState {
+    /// The memory that its tensors take.
+    pub fn bytes(&self) -> Bytes {
+        let averages = self.average.iter().map(|average| &average.model);
+        let tensors = [&self.model, &self.optimizer.tensors, &self.carried].into_iter().chain(averages);
+        let floats =
+            tensors.flat_map(|tensors| tensors.values()).map(|tensor| size_of_val(&tensor.values[..]));
+        let packed = self.optimizer.packed.values().map(|packed| packed.bytes());
+        Bytes::new(floats.chain(packed).sum::<usize>() as u64)
+    }
 }
 
 /// The average of the weights over steps.

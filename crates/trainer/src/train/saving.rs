@@ -1,6 +1,7 @@
 use std::time::Instant;
 
-use oomph_core::{Phase, phase};
+use oomph_config::DeviceName;
+use oomph_core::{Bytes, Phase, phase};
 use oomph_memory::{Account, charge};
 use oomph_model::{Carried, Named};
 
@@ -45,8 +46,9 @@ impl Training<'_> {
         self.clock.stopwatch.pause();
         let start = Instant::now();
         self.progress.seconds = self.clock.earlier_seconds + self.clock.started.elapsed().as_secs_f64();
-        charge(Account::Host, || {
+        let has_room = charge(Account::Host, || {
             let state = self.state()?;
+            let has_room = has_room_beside(self, state.bytes());
             // With the log, which the run flushes: what is in a checkpoint was told before.
             self.log.flush()?;
             let (config, source) = (self.config.clone(), self.source.clone());
@@ -56,10 +58,13 @@ impl Training<'_> {
                 run.save(state, about, keep_last)
             })?;
             self.saves.writing = Some(writing);
-            Ok::<_, TrainError>(())
+            Ok::<_, TrainError>(has_room)
         })?;
         self.saves.at = Instant::now();
         self.saves.changed = false;
+        if !has_room {
+            self.finish_writing()?;
+        }
         self.clock.stopwatch.resume();
         Ok(exhausted::check()?)
     }
@@ -118,6 +123,16 @@ impl Training<'_> {
     fn check_finite(&self, part: &'static str, tensors: &Named<HostTensor>) -> Result<(), TrainError> {
         least_broken(tensors).map_or(Ok(()), |name| Err(non_finite(self, part, name)))
     }
+}
+
+/// Whether the steps to come have room in host memory beside the copy of the state, of which at most `bytes` are encoded at once.
+fn has_room_beside(training: &Training<'_>, bytes: Bytes) -> bool {
+    let devices = &training.session.config.device.devices;
+    let on_host = devices.iter().filter(|device| **device == DeviceName::Cpu).count() as u64;
+    let steps = training.memory.planned_peak_bytes.get().saturating_mul(on_host);
+    // What is free, and what the devices hold already.
+    let free = oomph_memory::default_limit();
+    free.is_none_or(|free| free.bytes.get() >= steps.saturating_add(bytes.get()))
 }
 
 /// The carried state of all replicas; empty without one.
