@@ -75,6 +75,7 @@ impl Training<'_> {
     /// Where it could not be written. The state counts as changed then.
     pub(super) fn finish_writing(&mut self) -> Result<(), TrainError> {
         let Some(writing) = self.saves.writing.take() else { return Ok(()) };
+        let _phase = phase(Phase::Checkpoint);
         let step = writing.step();
         let written = self.clock.stopwatch.stopped(|| charge(Account::Host, || writing.finish()));
         let Written { checkpoint: SavedCheckpoint { path, warnings }, seconds, paused_seconds } =
@@ -83,7 +84,8 @@ impl Training<'_> {
         self.saves.step = step;
         let saved = Saved { step, checkpoint: path, save_seconds: seconds, paused_seconds };
         self.log.event(Event::Checkpoint(saved))?;
-        self.warn_of_disk(warnings)
+        self.warn_of_disk(warnings)?;
+        Ok(exhausted::check()?)
     }
 
     /// Warns of what the system refused, once for each.
