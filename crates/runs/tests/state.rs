@@ -180,7 +180,7 @@ fn a_torn_line_of_metrics_is_cut_on_resume() {
     let directory = tempfile::tempdir().unwrap();
     let metrics = directory.path().join("metrics.jsonl");
     fs::write(&metrics, "{\"event\":\"started\"}\n{\"event\":\"st").unwrap();
-    let mut run = RunDirectory::resume(directory.path()).unwrap();
+    let run = RunDirectory::resume(directory.path()).unwrap();
     run.log(&serde_json::json!({ "event": "started" })).unwrap();
     let text = fs::read_to_string(&metrics).unwrap();
     assert_eq!(text, "{\"event\":\"started\"}\n{\"event\":\"started\"}\n");
@@ -203,20 +203,20 @@ fn a_torn_line_longer_than_a_piece_is_cut_too() {
 fn a_run_directory_that_was_removed_or_replaced_takes_no_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run");
-    let refused = |run: &mut RunDirectory| {
+    let refused = |run: &RunDirectory| {
         let error = run.save(state(2), about(""), 3).unwrap_err();
         assert!(matches!(error, RunError::Removed { .. }), "{error}");
         assert!(run.log(&"event").is_err());
         error.to_string()
     };
-    let mut run = RunDirectory::create(&path).unwrap();
+    let run = RunDirectory::create(&path).unwrap();
     run.save(state(1), about(""), 3).unwrap();
     fs::remove_dir_all(&path).unwrap();
-    assert!(refused(&mut run).contains("run` was removed or moved while the training ran"));
+    assert!(refused(&run).contains("run` was removed or moved while the training ran"));
     assert!(!path.exists());
     let other = RunDirectory::create(&path).unwrap();
     other.save(state(1), about(""), 3).unwrap();
-    assert!(refused(&mut run).contains("run` was replaced while the training ran"));
+    assert!(refused(&run).contains("run` was replaced while the training ran"));
     assert_eq!(names(&path), ["latest", "step-00000001"]);
 }
 
