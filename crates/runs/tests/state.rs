@@ -108,7 +108,7 @@ fn a_reader_of_weights_reads_them_once_and_needs_no_optimizer() {
 fn of_averaged_weights_the_averages_are_read_and_the_raw_ones_on_demand() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path(), &[]);
-    let averages = AverageState { model: state(7).model, updates: 3 };
+    let averages = AverageState { model: state(7).model, updates: 1 };
     store.save(TrainState { average: Some(averages.clone()), ..state(1) }, about(""), 3).unwrap();
     let found = || Checkpoint::find_weights(directory.path()).unwrap().checkpoint;
     assert_eq!(found().weights().unwrap(), averages.model);
