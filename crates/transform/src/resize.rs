@@ -75,16 +75,12 @@ pub(super) fn resized(view: View<'_>, height: usize, width: usize, resize: Resiz
         Resize::Nearest => (nearest(from.height, height), nearest(from.width, width)),
     };
     let mut resized = vec![0; from.channels * height * width];
-    if view.interleaved_row(0).is_some() {
-        vectorised(ResizeColours { view, rows: &rows, columns: &columns, resized: &mut resized });
-    } else {
-        vectorised(ResizeChannels { view, rows: &rows, columns: &columns, resized: &mut resized });
-    }
+    vectorised(Resizing { view, rows: &rows, columns: &columns, resized: &mut resized });
     resized
 }
 
-/// Resizes one channel after another.
-struct ResizeChannels<'a> {
+/// An image that is resized.
+struct Resizing<'a> {
     view: View<'a>,
     rows: &'a [Taps],
     columns: &'a [Taps],
@@ -92,9 +88,17 @@ struct ResizeChannels<'a> {
     resized: &'a mut [u8],
 }
 
-impl SimdLoops for ResizeChannels<'_> {
+impl SimdLoops for Resizing<'_> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
+        if self.view.interleaved_row(0).is_some() { self.colours() } else { self.channels() }
+    }
+}
+
+impl Resizing<'_> {
+    /// Resizes one channel after another.
+    #[inline(always)]
+    fn channels(self) {
         let Self { view, rows, columns, resized } = self;
         let from = view.shape();
         let mut narrowed = vec![0; from.height * columns.len()];
@@ -113,20 +117,10 @@ impl SimdLoops for ResizeChannels<'_> {
             });
         }
     }
-}
 
-/// Resizes the three channels of a pixel at once.
-struct ResizeColours<'a> {
-    view: View<'a>,
-    rows: &'a [Taps],
-    columns: &'a [Taps],
-    /// By channel and row.
-    resized: &'a mut [u8],
-}
-
-impl SimdLoops for ResizeColours<'_> {
+    /// Resizes the three channels of a pixel at once.
     #[inline(always)]
-    fn run<const FUSED: bool>(self) {
+    fn colours(self) {
         /// Bytes of a vector: the channels of a pixel, and one behind them that nobody reads.
         const BYTES: usize = RGB + 1;
         let Self { view, rows, columns, resized } = self;
