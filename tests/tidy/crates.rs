@@ -5,7 +5,7 @@ use crate::{Finding, report, tree};
 /// Each crate with the crates it may depend on: only crates above it in this list.
 const IMPORTS: [(&str, &[&str]); 40] = [
     ("core", &[]),
-    ("amx", &[]),
+    ("bf16", &[]),
     ("gpu_kernels", &[]),
     ("protobuf", &[]),
     ("onnx", &["protobuf"]),
@@ -22,7 +22,7 @@ const IMPORTS: [(&str, &[&str]); 40] = [
     ("data", &["core", "config", "download", "transform", "tokens", "parquet"]),
     ("preview", &["core", "data"]),
     ("survey", &["core", "data"]),
-    ("kernels", &["amx", "core", "gpu_kernels"]),
+    ("kernels", &["bf16", "core", "gpu_kernels"]),
     ("model", &["core", "config", "hub", "onnx", "kernels"]),
     ("timeline", &["core"]),
     ("tune_page", &["core", "timeline"]),
@@ -148,7 +148,7 @@ const IMPORTS: [(&str, &[&str]); 40] = [
 /// The crates that do not depend on Burn.
 const WITHOUT_BURN: [&str; 21] = [
     "core",
-    "amx",
+    "bf16",
     "protobuf",
     "onnx",
     "search",

@@ -30,12 +30,14 @@ const WRITERS: [&str; 6] = [
 ];
 
 /// The files that need `unsafe`.
-const UNSAFE: [&str; 16] = [
-    "crates/amx/src/line.rs",
-    "crates/amx/src/packing.rs",
-    "crates/amx/src/registers.rs",
-    "crates/amx/src/unit.rs",
-    "crates/amx/src/vectors.rs",
+const UNSAFE: [&str; 18] = [
+    "crates/bf16/src/blocks.rs",
+    "crates/bf16/src/dots.rs",
+    "crates/bf16/src/line.rs",
+    "crates/bf16/src/packing.rs",
+    "crates/bf16/src/tiles.rs",
+    "crates/bf16/src/unit.rs",
+    "crates/bf16/src/vectors.rs",
     "crates/command/src/refusal.rs",
     "crates/terminal/src/echo.rs",
     "crates/memory/src/allocator.rs",

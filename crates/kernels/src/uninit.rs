@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use oomph_amx::Line;
+use oomph_bf16::Line;
 use oomph_core::{Account, charge};
 use rayon::prelude::*;
 

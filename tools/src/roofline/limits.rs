@@ -6,14 +6,14 @@ use std::{
 };
 
 use macerator::{Arch, Scalar, Simd, Vector, WithSimd};
-use oomph_amx::{Element, Line, MatrixUnit, SIDE, Vectors, lines};
+use oomph_bf16::{Element, Line, MatrixUnit, SIDE, Vectors, lines};
 use rayon::prelude::*;
 
 /// Rates of the machine.
 pub(super) struct Limits {
     /// Multiplications and additions of 32 bits a second by vectors: independent sums in registers.
     pub(super) vectors: f64,
-    /// Those of products of 32 bits by the matrix unit: of strips in the first-level cache. 0 without a unit.
+    /// Those of products of 32 bits by the matrix unit's tiles: of strips in the first-level cache. 0 without tiles.
     pub(super) unit: f64,
     /// Bytes a second, read and written, of arrays larger than the caches.
     pub(super) bandwidth: f64,
@@ -21,7 +21,7 @@ pub(super) struct Limits {
 
 impl Limits {
     pub(super) fn measure() -> Self {
-        let unit = MatrixUnit::of_this_processor();
+        let unit = MatrixUnit::of_this_processor().filter(|unit| unit.has_tiles());
         Self {
             vectors: of_all_threads(|| Arch::new().dispatch(Sums)),
             unit: unit.map_or(0.0, |unit| of_all_threads(|| strips(unit))),

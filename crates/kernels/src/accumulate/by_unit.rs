@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use burn_backend::DType;
 use burn_flex::FlexTensor;
-use oomph_amx::{Element, Rounded, SIDE, Vectors};
+use oomph_bf16::{Element, Rounded, SIDE, Vectors};
 
 use super::{AT_ONCE, Accumulate, Factor};
 use crate::{

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use burn_backend::DType;
-use oomph_amx::{SIDE, Vectors};
+use oomph_bf16::{SIDE, Vectors};
 use oomph_core::{Account, charge};
 
 use super::{

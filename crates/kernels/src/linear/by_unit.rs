@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use burn_backend::{DType, Shape, TensorMetadata};
 use burn_flex::FlexTensor;
-use oomph_amx::{Element, Line, MatrixUnit, SIDE, Vectors, lines};
+use oomph_bf16::{Element, Line, MatrixUnit, SIDE, Vectors, lines};
 
 use super::{Matrix, Plus, WeightSums};
 use crate::{

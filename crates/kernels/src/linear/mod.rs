@@ -12,7 +12,7 @@ mod row;
 use burn::tensor::{Tensor, bf16};
 use burn_backend::DType;
 use burn_flex::FlexTensor;
-use oomph_amx::MatrixUnit;
+use oomph_bf16::MatrixUnit;
 
 use self::{by_panels::ByPanels, by_unit::ByUnit};
 use crate::{

@@ -4,7 +4,7 @@ mod sums;
 
 use burn::tensor::bf16;
 use burn_backend::DType;
-use oomph_amx::{Element, Line, MatrixUnit, SIDE, Vectors, lines};
+use oomph_bf16::{Element, Line, MatrixUnit, SIDE, Vectors, lines};
 
 use crate::{stored_float::StoredFloat, uninit};
 
@@ -21,10 +21,15 @@ pub(crate) trait UnitElement: Element + StoredFloat {}
 
 impl<E: Element + StoredFloat> UnitElement for E {}
 
-/// The unit that multiplies matrices of these formats, if there is one.
+/// The unit that multiplies matrices of these formats faster than vectors of 32 bits, if there is one.
 pub(crate) fn unit_for(left: DType, right: DType) -> Option<MatrixUnit> {
-    let has_unit = left == right && matches!(left, DType::BF16 | DType::F32);
-    has_unit.then(MatrixUnit::of_this_processor).flatten()
+    let unit = (left == right).then(MatrixUnit::of_this_processor).flatten()?;
+    let is_faster = match left {
+        DType::BF16 => true,
+        DType::F32 => unit.has_tiles(),
+        _ => false,
+    };
+    is_faster.then_some(unit)
 }
 
 /// The parts of an element of a format.

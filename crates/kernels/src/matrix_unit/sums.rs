@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use oomph_amx::{Element, Line, MatrixUnit, SIDE, Vectors, lines};
+use oomph_bf16::{Element, Line, MatrixUnit, SIDE, Vectors, lines};
 
 use super::{FEW, elements_around_lines, elements_of_lines, of_task, packed_in, some_strips, strips_at_once};
 use crate::{

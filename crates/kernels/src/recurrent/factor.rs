@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use burn_backend::DType;
 use burn_flex::FlexTensor;
-use oomph_amx::{Element, FEW_ROWS, Line, MatrixUnit, Rounded, SIDE, Vectors, lines};
+use oomph_bf16::{Element, FEW_ROWS, Line, MatrixUnit, Rounded, SIDE, Vectors, lines};
 
 use crate::{
     custom_op::split,
@@ -32,7 +32,7 @@ pub(crate) struct FactorSizes {
 impl FactorSizes {
     /// A matrix that `rows` rows are multiplied by at once.
     pub(crate) fn new([inner, columns]: [usize; 2], dtype: DType, rows: usize) -> Self {
-        let unit = unit_for(dtype, dtype).filter(|_| is_worth_it(inner, columns, dtype, rows));
+        let unit = unit_for(dtype, dtype).filter(|unit| is_worth_it(*unit, [inner, columns], dtype, rows));
         Self { inner, columns, panelled: Panelled::new(inner, columns), unit, dtype }
     }
 
@@ -109,13 +109,17 @@ impl FactorSizes {
 }
 
 /// Whether the unit is faster than vectors.
-fn is_worth_it(inner: usize, columns: usize, dtype: DType, rows: usize) -> bool {
+fn is_worth_it(unit: MatrixUnit, [inner, columns]: [usize; 2], dtype: DType, rows: usize) -> bool {
     /// Bytes of a matrix that stays in the second-level cache from one step to the next.
     const NEAR: usize = 1 << 20;
     /// Rows that make up for reading it from a more distant one.
     const MANY: usize = 64;
     // The unit multiplies 16 rows in the time of so many by vectors.
-    let fewest = if dtype == DType::F32 { 12 } else { 3 };
+    let fewest = match (dtype, unit.has_tiles()) {
+        (DType::F32, _) => 12,
+        (_, true) => 3,
+        (_, false) => 8,
+    };
     // A number of 32 bits takes 6 bytes in parts: from a distant cache that is slower than the products by vectors.
     let bytes = elements_of_lines(columns, inner, parts_of(dtype)) * size_of::<f32>();
     let is_near = dtype != DType::F32 || bytes <= NEAR || rows >= MANY;

@@ -1,4 +1,4 @@
-use oomph_amx::SIDE;
+use oomph_bf16::SIDE;
 
 use crate::conv::{
     product::ConvProduct,

@@ -9,7 +9,7 @@ mod grid;
 use std::ops::Range;
 
 use burn_backend::DType;
-use oomph_amx::{Line, MatrixUnit, SIDE, Vectors, lines};
+use oomph_bf16::{Line, MatrixUnit, SIDE, Vectors, lines};
 use oomph_core::{Account, charge};
 
 use super::{

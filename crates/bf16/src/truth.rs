@@ -2,7 +2,7 @@
 
 use half::bf16;
 
-use crate::{Element, Vectors, line::SIDE};
+use crate::{Element, Vectors, line::SIDE, unit::Instructions};
 
 /// The parts of an element, as [`Element`] says.
 pub(crate) fn parts<E: Element + Into<f64>>(element: E) -> Vec<bf16> {
@@ -18,27 +18,29 @@ pub(crate) fn parts<E: Element + Into<f64>>(element: E) -> Vec<bf16> {
 }
 
 /// The sum over the inner indices of row `row` of `left` times column `column` of `right`, in the order and with the roundings of the
-/// unit: in each step the even and the odd elements of 32 are summed alone, and their sum is added.
+/// instructions. Tiles sum the even and the odd elements of 32 alone, and add their sum. Dot products add one element after the other, of
+/// each two the odd one first.
 pub(crate) fn product<E: Element + Into<f64>>(
+    instructions: Instructions,
     left: Vectors<'_, E>,
     right: Vectors<'_, E>,
     [row, column]: [usize; 2],
     before: f32,
 ) -> f32 {
-    // Products of the parts of both factors, in the unit's order.
-    let pairs: &[_] =
-        if E::PARTS == 1 { &[[0, 0]] } else { &[[2, 0], [1, 0], [1, 1], [0, 1], [0, 2], [0, 0]] };
     let value = |vectors: &Vectors<'_, E>, vector, index, part: usize| {
         parts(vectors.element(vector, index))[part].to_f32()
     };
     let steps = (0..left.inner.next_multiple_of(SIDE)).step_by(SIDE);
-    steps.flat_map(|first| pairs.iter().map(move |pair| (first, pair))).fold(before, |sum, (first, pair)| {
-        let of = |odd: usize| {
-            (first + odd..first + SIDE).step_by(2).fold(0.0f32, |sum, index| {
-                value(&left, row, index, pair[0]).mul_add(value(&right, column, index, pair[1]), sum)
-            })
+    let products = steps.flat_map(|first| E::PRODUCTS.iter().map(move |pair| (first, pair)));
+    products.fold(before, |sum, (first, pair)| {
+        let plus = |sum: f32, index| {
+            value(&left, row, index, pair[0]).mul_add(value(&right, column, index, pair[1]), sum)
         };
-        sum + (of(0) + of(1))
+        let indices = |begin: usize| (first + begin..first + SIDE).step_by(2);
+        match instructions {
+            Instructions::Tiles => sum + (indices(0).fold(0.0, plus) + indices(1).fold(0.0, plus)),
+            Instructions::Dots => indices(0).fold(sum, |sum, even| plus(plus(sum, even + 1), even)),
+        }
     })
 }
 
@@ -46,6 +48,19 @@ pub(crate) fn product<E: Element + Into<f64>>(
 mod tests {
     use super::*;
     use crate::{FEW_ROWS, Line, MatrixUnit, Rounded, lines};
+
+    const ALL: [Instructions; 2] = [Instructions::Tiles, Instructions::Dots];
+
+    /// A unit for each kind of instructions that this processor has.
+    fn units() -> impl Iterator<Item = (Instructions, MatrixUnit)> {
+        ALL.into_iter().filter_map(|instructions| {
+            let unit = MatrixUnit::by(instructions);
+            if unit.is_none() {
+                println!("skipped: this processor has no {instructions:?}");
+            }
+            Some((instructions, unit?))
+        })
+    }
 
     /// Numbers between −1 and 1, which need all bits.
     fn numbers<E>(seed: u32, count: usize, of: fn(f32) -> E) -> Vec<E> {
@@ -78,10 +93,12 @@ mod tests {
                     .map(move |index| left.element(row, index).into() * right.element(column, index).into())
             };
             for (row, column) in [(0, 0), (rows - 1, columns - 1)] {
-                let found = f64::from(product(left, right, [row, column], 0.0));
                 let (sum, size): (f64, f64) =
                     (exact(row, column).sum(), exact(row, column).map(f64::abs).sum());
-                assert!((found - sum).abs() <= 3e-7 * size, "{found} for {sum}, of {size}");
+                for instructions in ALL {
+                    let found = f64::from(product(instructions, left, right, [row, column], 0.0));
+                    assert!((found - sum).abs() <= 3e-7 * size, "{found} for {sum}, of {size}");
+                }
             }
         }
     }
@@ -107,7 +124,10 @@ mod tests {
         }
     }
 
-    fn products_have_the_bits_of_the_manual<E: Element + Into<f64>>(unit: MatrixUnit, of: fn(f32) -> E) {
+    fn products_have_the_bits_of_the_manual<E: Element + Into<f64>>(
+        (instructions, unit): (Instructions, MatrixUnit),
+        of: fn(f32) -> E,
+    ) {
         for [rows, columns, inner] in SIZES {
             let (left, right) = (numbers(3, rows * inner, of), numbers(4, columns * inner, of));
             for (left_is_across, right_is_across, add) in
@@ -127,7 +147,8 @@ mod tests {
                 unit.multiply::<E>([&strips[0], &strips[1]], inner, &mut sums, add);
                 for row in 0..rows {
                     for column in 0..columns {
-                        let expected = product(left, right, [row, column], if add { 0.25 } else { 0.0 });
+                        let before = if add { 0.25 } else { 0.0 };
+                        let expected = product(instructions, left, right, [row, column], before);
                         let found = sums[(column / SIDE * padded + row) * SIDE + column % SIDE];
                         assert_eq!(found.to_bits(), expected.to_bits(), "{rows} × {columns} × {inner}");
                     }
@@ -138,12 +159,10 @@ mod tests {
 
     #[test]
     fn products_have_the_bits_of_the_manual_from_either_order_in_memory() {
-        let Some(unit) = MatrixUnit::of_this_processor() else {
-            println!("skipped: this processor has no matrix unit");
-            return;
-        };
-        products_have_the_bits_of_the_manual(unit, bf16::from_f32);
-        products_have_the_bits_of_the_manual(unit, |number| number);
+        for (instructions, unit) in units() {
+            products_have_the_bits_of_the_manual((instructions, unit), bf16::from_f32);
+            products_have_the_bits_of_the_manual((instructions, unit), |number| number);
+        }
     }
 
     fn rows_have_the_bits_of_whole_strips<E: Element>(unit: MatrixUnit, of: fn(f32) -> E) {
@@ -177,20 +196,15 @@ mod tests {
 
     #[test]
     fn rows_have_the_bits_of_whole_strips_in_either_format() {
-        let Some(unit) = MatrixUnit::of_this_processor() else {
-            println!("skipped: this processor has no matrix unit");
-            return;
-        };
-        rows_have_the_bits_of_whole_strips(unit, bf16::from_f32);
-        rows_have_the_bits_of_whole_strips(unit, |number| number);
+        for (_, unit) in units() {
+            rows_have_the_bits_of_whole_strips(unit, bf16::from_f32);
+            rows_have_the_bits_of_whole_strips(unit, |number| number);
+        }
     }
 
     #[test]
     fn numbers_are_rounded_as_they_are_packed() {
-        let Some(unit) = MatrixUnit::of_this_processor() else {
-            println!("skipped: this processor has no matrix unit");
-            return;
-        };
+        let Some((_, unit)) = units().next() else { return };
         let (count, inner) = (40, 70);
         let mut wide = numbers(9, count * inner, |number| number);
         // Halfway between two, the greatest, what is not finite, and what has no place in the upper half alone.
@@ -215,10 +229,7 @@ mod tests {
 
     #[test]
     fn some_of_larger_vectors_are_packed_as_a_copy_of_them() {
-        let Some(unit) = MatrixUnit::of_this_processor() else {
-            println!("skipped: this processor has no matrix unit");
-            return;
-        };
+        let Some((_, unit)) = units().next() else { return };
         let (count, inner) = (75, 110);
         let elements = numbers(6, count * inner, |number| number);
         for all in [Vectors::along(&elements, inner, count), Vectors::across(&elements, count, count, inner)]
@@ -244,40 +255,36 @@ mod tests {
 
     #[test]
     fn the_greatest_numbers_make_finite_products() {
-        let Some(unit) = MatrixUnit::of_this_processor() else {
-            println!("skipped: this processor has no matrix unit");
-            return;
-        };
-        for number in [f32::MAX, f32::MIN, f32::from_bits(0x7f7f_8000)] {
-            let mut strips = [(); 2].map(|()| vec![Line::ZERO; lines(1, 1, 3)]);
-            unit.pack_left(Vectors::along(&[number], 1, 1), &mut strips[0]);
-            unit.pack_right(Vectors::along(&[1e-10], 1, 1), &mut strips[1]);
-            let mut sums = vec![0.0; SIDE * SIDE];
-            unit.multiply::<f32>([&strips[0], &strips[1]], 1, &mut sums, false);
-            let expected = number * 1e-10;
-            assert!((sums[0] - expected).abs() <= 2e-7 * expected.abs(), "{number} gives {}", sums[0]);
+        for (_, unit) in units() {
+            for number in [f32::MAX, f32::MIN, f32::from_bits(0x7f7f_8000)] {
+                let mut strips = [(); 2].map(|()| vec![Line::ZERO; lines(1, 1, 3)]);
+                unit.pack_left(Vectors::along(&[number], 1, 1), &mut strips[0]);
+                unit.pack_right(Vectors::along(&[1e-10], 1, 1), &mut strips[1]);
+                let mut sums = vec![0.0; SIDE * SIDE];
+                unit.multiply::<f32>([&strips[0], &strips[1]], 1, &mut sums, false);
+                let expected = number * 1e-10;
+                assert!((sums[0] - expected).abs() <= 2e-7 * expected.abs(), "{number} gives {}", sums[0]);
+            }
         }
     }
 
     #[test]
     fn what_is_not_finite_makes_products_that_are_not_finite() {
-        let Some(unit) = MatrixUnit::of_this_processor() else {
-            println!("skipped: this processor has no matrix unit");
-            return;
-        };
-        for (number, expected) in [
-            (f32::INFINITY, f32::INFINITY),
-            (f32::NEG_INFINITY, f32::NEG_INFINITY),
-            (f32::from_bits(0x7f80_0001), f32::NAN),
-        ] {
-            for (left, right) in [([number, 0.5], [2.0, 1.0]), ([2.0, 1.0], [number, 0.5])] {
-                let mut strips = [(); 2].map(|()| vec![Line::ZERO; lines(1, 2, 3)]);
-                unit.pack_left(Vectors::along(&left, 2, 1), &mut strips[0]);
-                unit.pack_right(Vectors::along(&right, 2, 1), &mut strips[1]);
-                let mut sums = vec![0.0; SIDE * SIDE];
-                unit.multiply::<f32>([&strips[0], &strips[1]], 2, &mut sums, false);
-                assert!(sums[0] == expected || sums[0].is_nan(), "{number} gives {}", sums[0]);
-                assert!(!sums[0].is_finite(), "{number} gives {}", sums[0]);
+        for (_, unit) in units() {
+            for (number, expected) in [
+                (f32::INFINITY, f32::INFINITY),
+                (f32::NEG_INFINITY, f32::NEG_INFINITY),
+                (f32::from_bits(0x7f80_0001), f32::NAN),
+            ] {
+                for (left, right) in [([number, 0.5], [2.0, 1.0]), ([2.0, 1.0], [number, 0.5])] {
+                    let mut strips = [(); 2].map(|()| vec![Line::ZERO; lines(1, 2, 3)]);
+                    unit.pack_left(Vectors::along(&left, 2, 1), &mut strips[0]);
+                    unit.pack_right(Vectors::along(&right, 2, 1), &mut strips[1]);
+                    let mut sums = vec![0.0; SIDE * SIDE];
+                    unit.multiply::<f32>([&strips[0], &strips[1]], 2, &mut sums, false);
+                    assert!(sums[0] == expected || sums[0].is_nan(), "{number} gives {}", sums[0]);
+                    assert!(!sums[0].is_finite(), "{number} gives {}", sums[0]);
+                }
             }
         }
     }

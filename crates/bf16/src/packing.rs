@@ -16,6 +16,13 @@ use crate::{
     line::{OF_TILE, SIDE},
 };
 
+/// Whether the processor has the instructions that pack.
+pub(crate) fn is_possible() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+}
+
 /// Parts of an element, at most.
 const MOST_PARTS: usize = 3;
 

@@ -3,15 +3,41 @@ use crate::{
     line::{OF_TILE, SIDE},
     lines,
 };
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use crate::{
+    blocks::{multiply, multiply_rows},
+    dots::Dots,
+    tiles::WholeTiles,
+};
 
-/// The matrix unit of this processor.
+/// What multiplies matrices of bf16 on this processor.
 #[derive(Clone, Copy, Debug)]
 pub struct MatrixUnit {
-    /// Only [`of_this_processor`](Self::of_this_processor) makes one.
+    /// The processor has these, and the system permits them.
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    _is_permitted: (),
+    instructions: Instructions,
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
     never: std::convert::Infallible,
+}
+
+/// Instructions for products of bf16.
+#[cfg(any(test, all(target_arch = "x86_64", target_os = "linux")))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Instructions {
+    /// AMX: products of tiles.
+    Tiles,
+    /// AVX-512 BF16: dot products of pairs.
+    Dots,
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+impl Instructions {
+    fn are_permitted(self) -> bool {
+        match self {
+            Self::Tiles => crate::tiles::is_permitted(),
+            Self::Dots => crate::dots::are_possible(),
+        }
+    }
 }
 
 /// The side of a matrix.
@@ -22,16 +48,38 @@ enum Operand {
 }
 
 impl MatrixUnit {
-    /// The unit, if this processor has one and the system lets this process use it.
+    /// The fastest instructions that this processor has and that the system lets this process use, if there are any.
     pub fn of_this_processor() -> Option<Self> {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         {
-            static IS_PERMITTED: std::sync::LazyLock<bool> =
-                std::sync::LazyLock::new(crate::registers::is_permitted);
-            IS_PERMITTED.then_some(Self { _is_permitted: () })
+            static FASTEST: std::sync::LazyLock<Option<Instructions>> = std::sync::LazyLock::new(|| {
+                [Instructions::Tiles, Instructions::Dots].into_iter().find(|some| some.are_permitted())
+            });
+            FASTEST.map(|instructions| Self { instructions })
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
         None
+    }
+
+    /// A unit of these instructions, if they are there.
+    #[cfg(test)]
+    pub(crate) fn by(instructions: Instructions) -> Option<Self> {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        return instructions.are_permitted().then_some(Self { instructions });
+        #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+        return {
+            let _ = instructions;
+            None
+        };
+    }
+
+    /// Whether products of tiles are there: several times as fast as vectors of 32 bits, even where a number takes three parts. Without them
+    /// only bf16 is faster than by such vectors: twice.
+    pub fn has_tiles(self) -> bool {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        return self.instructions == Instructions::Tiles;
+        #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+        match self.never {}
     }
 
     /// Packs the rows of a left matrix into strips.
@@ -57,7 +105,7 @@ impl MatrixUnit {
             "the lines are those of the vectors"
         );
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        // SAFETY: a processor with the unit has the instructions of AVX-512, as `is_permitted` checked.
+        // SAFETY: a processor with either instructions has those that pack, as was checked for both.
         unsafe {
             crate::packing::pack(vectors, operand == Operand::Right, to);
         }
@@ -84,9 +132,14 @@ impl MatrixUnit {
         };
         assert_eq!(rows * columns, sums.len(), "the sums are those of all products");
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        // SAFETY: the unit is there and permitted. The strips are whole and the sums as many, as asserted above.
+        // SAFETY: the instructions are there and permitted. The strips are whole and the sums as many, as asserted above.
         unsafe {
-            crate::registers::multiply::<E>([left, right], of_strip, sums, add);
+            match self.instructions {
+                Instructions::Tiles => {
+                    multiply::<E, _>(&WholeTiles::configured(), [left, right], of_strip, sums, add);
+                }
+                Instructions::Dots => multiply::<E, _>(&Dots::new(), [left, right], of_strip, sums, add),
+            }
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
         match self.never {}
@@ -114,9 +167,15 @@ impl MatrixUnit {
         assert_eq!(rows, SIDE, "the rows are those of one strip");
         assert!(columns <= stride && (count - 1) * stride + columns <= sums.len(), "the sums have the rows");
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        // SAFETY: the unit is there and permitted. The strips are whole, one of rows, and the sums have these, as asserted above.
+        // SAFETY: the instructions are there and permitted. The strips are whole, one of rows, and the sums have these, as asserted above.
         unsafe {
-            crate::registers::multiply_rows::<E>([left, right], of_strip, sums, [count, stride], add);
+            let (strips, rows) = ([left, right], [count, stride]);
+            match self.instructions {
+                Instructions::Tiles => {
+                    multiply_rows::<E, _>(&WholeTiles::configured(), strips, of_strip, sums, rows, add);
+                }
+                Instructions::Dots => multiply_rows::<E, _>(&Dots::new(), strips, of_strip, sums, rows, add),
+            }
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
         match self.never {}

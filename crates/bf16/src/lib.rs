@@ -1,13 +1,15 @@
-//! Products of matrices by the matrix unit of a processor: AMX, which Intel's Xeons have since Sapphire Rapids.
+//! Products of matrices by a processor's instructions for bf16: AMX, which Intel's Xeons have since Sapphire Rapids, or else AVX-512 BF16,
+//! which AMD's processors have since Zen 4.
 //!
 //! A product multiplies *strips*: 32 rows of the left matrix by 32 columns of the right one, which are packed first. Products of two
-//! bf16 numbers are exact in 32 bits; of 32 inner indices the unit sums the even and the odd products alone, then adds both to the
-//! sum so far. It takes numbers below 2⁻¹²⁶ for zeros (Intel, Architecture Instruction Set Extensions Programming Reference, AMX).
+//! bf16 numbers are exact in 32 bits, and are summed in 32 bits. Of 32 inner indices AMX sums the even and the odd products alone, then
+//! adds both to the sum so far. AVX-512 BF16 adds one product after the other, of each two the odd one first. Both take numbers below
+//! 2⁻¹²⁶ for zeros (Intel, Architecture Instruction Set Extensions Programming Reference, AMX; Software Developer's Manual, `VDPBF16PS`).
 //! Numbers of 32 bits are [taken apart](Element) first.
 //!
 //! ```
 //! use half::bf16;
-//! use oomph_amx::{Line, MatrixUnit, SIDE, Vectors, lines};
+//! use oomph_bf16::{Line, MatrixUnit, SIDE, Vectors, lines};
 //!
 //! let (left, right) = (vec![bf16::from_f32(2.0); 3 * 5], vec![bf16::from_f32(0.5); 5 * 7]);
 //! if let Some(unit) = MatrixUnit::of_this_processor() {
@@ -22,6 +24,10 @@
 //! }
 //! ```
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod blocks;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod dots;
 mod line;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod packing;
@@ -33,7 +39,7 @@ mod packing {
     impl<E> Load for E {}
 }
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod registers;
+mod tiles;
 #[cfg(test)]
 mod truth;
 mod unit;

@@ -2,12 +2,12 @@
 
 use std::{
     arch::{asm, x86_64::__cpuid_count},
-    ops::Range,
     ptr,
 };
 
 use crate::{
     Element, Line,
+    blocks::Blocks,
     line::{OF_TILE, SIDE},
 };
 
@@ -22,10 +22,7 @@ const HAS_UNIT: u32 = 1 << 22 | 1 << 24;
 
 /// Whether the processor has tiles for bf16, and the system permits this process to use them.
 pub(crate) fn is_permitted() -> bool {
-    let has_vectors = is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512dq");
-    if !has_vectors || __cpuid_count(7, 0).edx & HAS_UNIT != HAS_UNIT {
+    if !crate::packing::is_possible() || __cpuid_count(7, 0).edx & HAS_UNIT != HAS_UNIT {
         return false;
     }
     let refused: isize;
@@ -64,89 +61,13 @@ impl Configuration {
     };
 }
 
-/// Lines of a strip that stay in the first-level cache while all others are multiplied by them.
-const NEAR: usize = 384;
-
-/// Lines of a strip that are multiplied at once: so many of each strip stay in the second-level cache.
-const AT_ONCE: usize = 4 * NEAR;
-
-/// Multiplies all strips of `left` by all of `right`.
-///
-/// # Safety
-/// [`is_permitted`] is true. Both have whole strips of `of_strip` lines, which are those of some steps, and `sums` has 32 columns of all rows for each right strip.
-pub(crate) unsafe fn multiply<E: Element>(
-    [left, right]: [&[Line]; 2],
-    of_strip: usize,
-    sums: &mut [f32],
-    add: bool,
-) {
-    const { assert!(NEAR.is_multiple_of(SIDE * E::PARTS), "pieces of a strip are whole steps") };
-    let of_columns = left.len() / of_strip * SIDE * SIDE;
-    // SAFETY: the caller promises that the tiles are permitted.
-    let _tiles = unsafe { WholeTiles::configured() };
-    for at_once in pieces(0..of_strip, AT_ONCE) {
-        for (column, right) in right.chunks_exact(of_strip).enumerate() {
-            for near in pieces(at_once.clone(), NEAR) {
-                let add = add || near.start > 0;
-                for (row, left) in left.chunks_exact(of_strip).enumerate() {
-                    let strips = [&left[near.clone()], &right[near.clone()]];
-                    // SAFETY: the block of these strips is within the sums, by the condition of this function.
-                    unsafe {
-                        let to = sums.as_mut_ptr().add(column * of_columns + row * SIDE * SIDE);
-                        block::<E>(strips, to, SIDE, add);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Multiplies the first `count` rows of the strip `left`, 16 or 32, by all strips of `right`. Rows of the sums begin `stride` numbers
-/// behind each other.
-///
-/// # Safety
-/// As for [`multiply`], but `left` is one strip, and `sums` has the rows.
-pub(crate) unsafe fn multiply_rows<E: Element>(
-    [left, right]: [&[Line]; 2],
-    of_strip: usize,
-    sums: &mut [f32],
-    [count, stride]: [usize; 2],
-    add: bool,
-) {
-    let strips = right.len() / of_strip;
-    // SAFETY: the caller promises that the tiles are permitted.
-    let _tiles = unsafe { WholeTiles::configured() };
-    for near in pieces(0..of_strip, NEAR) {
-        let (add, left) = (add || near.start > 0, &left[near.clone()]);
-        let right = |strip: usize| &right[strip * of_strip..][near.clone()];
-        if count == SIDE {
-            for strip in 0..strips {
-                // SAFETY: the block of these strips is within the sums, by the condition of this function.
-                unsafe {
-                    block::<E>([left, right(strip)], sums.as_mut_ptr().add(strip * SIDE), stride, add);
-                }
-            }
-            continue;
-        }
-        for first in (0..strips).step_by(2) {
-            // The last strip of an odd number is its own neighbour: its sums are written twice.
-            let both = [first, (first + 1).min(strips - 1)];
-            // SAFETY: the blocks of these strips are within the sums, by the condition of this function.
-            unsafe {
-                let to = both.map(|strip| sums.as_mut_ptr().add(strip * SIDE));
-                half_block::<E>(left, both.map(right), to, stride, add);
-            }
-        }
-    }
-}
-
 /// Tiles that are this thread's until it ends.
-struct WholeTiles;
+pub(crate) struct WholeTiles;
 
 impl WholeTiles {
     /// # Safety
     /// [`is_permitted`] is true.
-    unsafe fn configured() -> Self {
+    pub(crate) unsafe fn configured() -> Self {
         let configuration = ptr::from_ref(const { &Configuration::WHOLE_TILES });
         // SAFETY: the tiles are this thread's, and nothing else in this program uses them.
         unsafe { asm!("ldtilecfg [{}]", in(reg) configuration, options(nostack, readonly)) };
@@ -161,8 +82,25 @@ impl Drop for WholeTiles {
     }
 }
 
-fn pieces(of: Range<usize>, length: usize) -> impl Iterator<Item = Range<usize>> {
-    of.clone().step_by(length).map(move |begin| begin..(begin + length).min(of.end))
+impl Blocks for WholeTiles {
+    const NEAR: usize = 384;
+
+    unsafe fn whole<E: Element>(&self, strips: [&[Line]; 2], to: *mut f32, stride: usize, add: bool) {
+        // SAFETY: this value shows that the tiles are configured; the rest is the condition of this function.
+        unsafe { block::<E>(strips, to, stride, add) }
+    }
+
+    unsafe fn halves<E: Element>(
+        &self,
+        left: &[Line],
+        right: [&[Line]; 2],
+        to: [*mut f32; 2],
+        stride: usize,
+        add: bool,
+    ) {
+        // SAFETY: as above.
+        unsafe { half_block::<E>(left, right, to, stride, add) }
+    }
 }
 
 /// The instruction that loads a tile of the left strip, that many bytes behind its next line.

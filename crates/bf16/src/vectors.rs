@@ -13,14 +13,20 @@ use half::bf16;
 pub trait Element: Copy + Default + Send + Sync + crate::packing::Load {
     /// Numbers in bf16 that make one.
     const PARTS: usize;
+
+    /// The parts of a left and of a right element that are multiplied, in the order in which the products are added.
+    const PRODUCTS: &[[usize; 2]];
 }
 
 impl Element for bf16 {
     const PARTS: usize = 1;
+    const PRODUCTS: &[[usize; 2]] = &[[0, 0]];
 }
 
 impl Element for f32 {
     const PARTS: usize = 3;
+    /// The smallest ones first.
+    const PRODUCTS: &[[usize; 2]] = &[[2, 0], [1, 0], [1, 1], [0, 1], [0, 2], [0, 0]];
 }
 
 /// A number of 32 bits that is rounded to bf16 when it is packed: to the nearest, of two to the even one.
@@ -37,7 +43,8 @@ impl Rounded {
 }
 
 impl Element for Rounded {
-    const PARTS: usize = 1;
+    const PARTS: usize = bf16::PARTS;
+    const PRODUCTS: &[[usize; 2]] = bf16::PRODUCTS;
 }
 
 /// The rows of a left matrix, or the columns of a right one. Their elements follow each other by the inner index.
