@@ -14,6 +14,12 @@ def machine():
     return f"{os.cpu_count()} cores of {names[0] if names else 'an unknown processor'}" + ", AVX-512" * (" avx512f" in info)
 
 
+def generation():
+    """The widest instructions that multiply matrices: `amx`, `avx512` or `avx2`."""
+    info = pathlib.Path("/proc/cpuinfo").read_text()
+    return "amx" if " amx_bf16" in info else "avx512" if " avx512f" in info else "avx2"
+
+
 class Table:
     """Titles that begin with `>` are of columns of numbers."""
 

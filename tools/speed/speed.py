@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Compares oomph with PyTorch: the same network, batch, precision and optimizer. Both sides take turns, each in processes
 of its own. Seven rounds of all networks take about fifteen minutes. `--save` writes docs/tables/speed.json, or speed-bf16.json
-and so on for an option; `cargo xtask docs` shows it. A machine without AVX-512 has tables of its own: speed-avx2.json. With
-`--save`, each network also adds a line to tools/speed/history.jsonl: date, commit, machine, load before the first round, ratios.
+and so on for an option; `cargo xtask docs` shows it. A machine without AMX has tables of its own: speed-avx512.json,
+speed-avx2.json. With `--save`, each network also adds a line to tools/speed/history.jsonl: date, commit, machine, load before
+the first round, ratios.
 
     cargo build --release
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python                     # a Python with torch and torchvision
@@ -33,7 +34,7 @@ from networks import NETWORKS, sized
 from sides import oomph, pytorch
 
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
-from table import Table, machine  # noqa: E402
+from table import Table, generation, machine  # noqa: E402
 
 HISTORY = pathlib.Path(__file__).parent / "history.jsonl"
 
@@ -105,7 +106,7 @@ def main():
             name, driver = subprocess.check_output(asking, text=True).splitlines()[0].split(", ")
             card = f", {name}, driver {driver}"
         remember(history, options, asked.rounds, load)
-        words = [] if asked.device != "cpu" or "AVX-512" in machine() else ["avx2"]
+        words = [] if asked.device != "cpu" or generation() == "amx" else [generation()]
         words += [option.split()[-1].lstrip("-").replace(":", "") for option in options]
         table.save("-".join(["speed", *words]), f"{card}, {asked.threads} threads, {asked.rounds} rounds, load {load:.1f}")
 
