@@ -110,7 +110,7 @@ const TOOLS: [Tool; 20] = [
     },
     Tool {
         name: "roofline",
-        arguments: "[--save] [--times] [NETWORK …]",
+        arguments: "[--save] [--bf16] [--times] [NETWORK …]",
         summary: "compares the kernels of a training step with the limits of the machine (1 min)",
         run: roofline::run,
     },

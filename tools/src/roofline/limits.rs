@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use burn::tensor::{DType, bf16};
 use macerator::{Arch, Scalar, Simd, Vector, WithSimd};
 use oomph_bf16::{Element, Line, MatrixUnit, SIDE, Vectors, lines};
 use rayon::prelude::*;
@@ -13,15 +14,20 @@ use rayon::prelude::*;
 pub(super) struct Limits {
     /// Multiplications and additions of 32 bits a second by vectors: independent sums in registers.
     pub(super) vectors: f64,
-    /// Those of products of 32 bits by the matrix unit's tiles: of strips in the first-level cache. 0 without tiles.
+    /// Those of products by the matrix unit: of strips in the first-level cache. 0 if it does not multiply the format.
     pub(super) unit: f64,
     /// Bytes a second, read and written, of arrays larger than the caches.
     pub(super) bandwidth: f64,
 }
 
 impl Limits {
-    pub(super) fn measure() -> Self {
-        let unit = MatrixUnit::of_this_processor().filter(|unit| unit.has_tiles());
+    /// The rates for products of a format.
+    pub(super) fn measure(format: DType) -> Self {
+        let unit = MatrixUnit::of_this_processor().filter(|unit| format == DType::BF16 || unit.has_tiles());
+        let strips = |unit| match format {
+            DType::BF16 => strips(unit, bf16::ONE),
+            _ => strips(unit, 1.0f32),
+        };
         Self {
             vectors: of_all_threads(|| Arch::new().dispatch(Sums)),
             unit: unit.map_or(0.0, |unit| of_all_threads(|| strips(unit))),
@@ -77,16 +83,16 @@ impl WithSimd for Sums {
 }
 
 /// A product of a few strips.
-fn strips(unit: MatrixUnit) -> usize {
+fn strips<E: Element>(unit: MatrixUnit, one: E) -> usize {
     let inner = SIDE;
-    let ones = vec![1.0f32; SIDE * inner];
-    let mut packed = [(); 2].map(|()| vec![Line::ZERO; lines(1, inner, f32::PARTS)]);
+    let ones = vec![one; SIDE * inner];
+    let mut packed = [(); 2].map(|()| vec![Line::ZERO; lines(1, inner, E::PARTS)]);
     unit.pack_left(Vectors::along(&ones, inner, SIDE), &mut packed[0]);
     unit.pack_right(Vectors::across(&ones, SIDE, SIDE, inner), &mut packed[1]);
     let mut sums = [0.0; SIDE * SIDE];
     let calls = 200;
     for _ in 0..calls {
-        unit.multiply::<f32>([&packed[0], &packed[1]], inner, &mut sums, true);
+        unit.multiply::<E>([&packed[0], &packed[1]], inner, &mut sums, true);
     }
     black_box(sums);
     calls * 2 * SIDE * SIDE * inner

@@ -4,6 +4,7 @@
 //! ```sh
 //! cargo xtask roofline --save
 //! cargo xtask roofline lstm            # one network, and nothing is saved
+//! cargo xtask roofline --bf16          # steps in bf16
 //! cargo xtask roofline --times lstm    # only the seconds of each kernel, as JSON, for tools/speed/builds.py
 //! ```
 //!
@@ -18,6 +19,7 @@ mod limits;
 
 use std::{collections::BTreeMap, error::Error, process::ExitCode, time::Instant};
 
+use burn::tensor::DType;
 use oomph_config::Config;
 use oomph_core::Split;
 use oomph_data::Loader;
@@ -72,7 +74,12 @@ struct Step {
 /// Runs the tool.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let (arguments, is_saved) = without_save(arguments);
-    let (flags, words): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| *argument == "--times");
+    let (flags, words): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| argument.starts_with("--"));
+    if let Some(flag) = flags.iter().find(|flag| !["--times", "--bf16"].contains(&flag.as_str())) {
+        return Err(format!("`{flag}` is no flag: expected `--save`, `--times` or `--bf16`").into());
+    }
+    let is_given = |flag: &str| flags.iter().any(|given| *given == flag);
+    let format = if is_given("--bf16") { DType::BF16 } else { DType::F32 };
     let is_asked = |name: &str| words.iter().any(|word| name.to_lowercase() == word.to_lowercase());
     let all = NETWORKS.iter().take(if words.is_empty() { SAVED } else { NETWORKS.len() });
     let networks: Vec<_> = all.filter(|(name, _)| words.is_empty() || is_asked(name)).collect();
@@ -80,25 +87,29 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         let names = NETWORKS.map(|(name, _)| name.to_lowercase()).join("`, `");
         return Err(format!("no network is asked for: expected `{names}`").into());
     }
-    if !flags.is_empty() {
+    if is_given("--times") {
         for (name, config) in networks {
-            println!("{}", times(name, &step_of(config)?));
+            println!("{}", times(name, &step_of(config, format)?));
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let limits = Limits::measure();
+    let limits = Limits::measure(format);
     let titles =
         ["network", "operation", ">count", ">ms", ">of the step", ">GFLOP/s", ">GB/s", ">of the limit"];
-    let mut table = Measured::begin("roofline", is_saved, &titles);
+    let (table, command) = match format {
+        DType::BF16 => ("roofline-bf16", "roofline --bf16"),
+        _ => ("roofline", "roofline"),
+    };
+    let mut table = Measured::begin(table, is_saved, &titles);
     for (name, config) in networks {
-        add_rows(&mut table, name, step_of(config)?, &limits);
+        add_rows(&mut table, name, step_of(config, format)?, &limits);
     }
     for (name, rate) in [("vectors", limits.vectors), ("unit", limits.unit), ("bandwidth", limits.bandwidth)]
     {
         println!("{name}: {}", giga(rate));
         table.data.figures.insert(name.to_owned(), giga(rate));
     }
-    table.end("roofline")?;
+    table.end(command)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -155,9 +166,11 @@ fn giga(rate: f64) -> String {
     format!("{:.0}", rate / 1e9)
 }
 
-/// Runs some steps.
-fn step_of(config: &str) -> Result<Step, Box<dyn Error>> {
-    let session = open(Config::from_toml("roofline", config)?, &Registry::builtin())?;
+/// Runs some steps in a format.
+fn step_of(config: &str, format: DType) -> Result<Step, Box<dyn Error>> {
+    let precision = if format == DType::BF16 { "bf16" } else { "fp32" };
+    let config = format!("{config}\nmemory = {{ precision = '{precision}' }}");
+    let session = open(Config::from_toml("roofline", &config)?, &Registry::builtin())?;
     charge(Account::Device, || {
         let mut stepper = new_stepper(&session)?.0;
         let mut loader = charge(Account::Host, || {
