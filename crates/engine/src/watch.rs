@@ -5,7 +5,7 @@ use oomph_timeline::Category;
 
 /// Receives the category and name of tensors at the moments of a step when both are certain. Plans and profiles
 /// implement it.
-pub trait Watch {
+pub trait Watch: Send {
     /// `tensor` now holds the parameter, gradient or state `name`.
     fn holds(&mut self, category: Category, name: &str, tensor: &AnyTensor);
 

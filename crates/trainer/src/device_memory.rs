@@ -1,4 +1,4 @@
-use std::{cell::RefCell, rc::Rc};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::Device;
 use burn_backend::{InstallMemoryPoolsError, MemoryPoolLayout};
@@ -79,18 +79,18 @@ pub struct Boundary {
 #[derive(Clone, Debug)]
 pub struct PoolWatch {
     device: Device,
-    boundaries: Rc<RefCell<Vec<Boundary>>>,
+    boundaries: Arc<Mutex<Vec<Boundary>>>,
 }
 
 impl PoolWatch {
     /// Watches a device off autodiff.
     pub fn new(device: &Device) -> Self {
-        Self { device: device.clone(), boundaries: Rc::default() }
+        Self { device: device.clone(), boundaries: Arc::default() }
     }
 
     /// The readings so far.
     pub fn boundaries(&self) -> Vec<Boundary> {
-        self.boundaries.borrow().clone()
+        self.boundaries.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -100,7 +100,7 @@ impl Watch for PoolWatch {
     fn boundary(&mut self, stage: &str) {
         let Some(reading) = PoolReading::of(&self.device) else { return };
         let boundary = Boundary { phase: current_point().phase(), stage: stage.to_owned(), reading };
-        self.boundaries.borrow_mut().push(boundary);
+        self.boundaries.lock().unwrap_or_else(PoisonError::into_inner).push(boundary);
     }
 }
 

@@ -3,7 +3,7 @@ use std::time::Instant;
 use oomph_data::Batch;
 use oomph_engine::{
     average::WeightAverage,
-    session::{Session, mark_step},
+    session::{Session, mark_step, on_compute_thread},
     step::{StepOutcome, Stepper, state::to_evaluate},
 };
 use oomph_memory::{Account, charge, record::StepKind};
@@ -86,7 +86,10 @@ impl<'a> Driver<'a> {
         }
         let begun = Instant::now();
         let task = session.task.as_ref();
-        let outcome = charge(Account::Device, || self.stepper.step_unchecked(batch, step, lr, task))?;
+        let stepper = &mut self.stepper;
+        let outcome = on_compute_thread(session, || {
+            charge(Account::Device, || stepper.step_unchecked(batch, step, lr, task))
+        })?;
         self.steps += 1;
         self.last_lr = lr;
         Ok(DrivenStep { number: self.steps, lr, outcome, begun })

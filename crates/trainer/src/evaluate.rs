@@ -23,8 +23,9 @@ use oomph_engine::{
         Evaluated, EvaluatedModel, TokenChunks, compare_evaluated, evaluate_in_chunks, evaluate_placed,
         evaluate_stages,
     },
+    ranks::Gatherer,
     record::restore_model,
-    session::{Session, backend, mark_step},
+    session::{Session, backend, mark_step, on_compute_thread},
     upload::{upload_input, upload_targets},
 };
 use oomph_runs::{EvalScores, Event, Observer, Tick, state::Checkpoint};
@@ -257,6 +258,13 @@ pub(crate) struct PlacedModel<'a> {
     pub(crate) layout: &'a Layout,
 }
 
+/// As [`PlacedModel`], for one thread at a time: what may be moved to another thread.
+struct MovablePlaced<'a> {
+    stages: &'a mut Stages,
+    gatherer: Option<&'a Gatherer>,
+    layout: &'a Layout,
+}
+
 /// Receives the outputs of a batch on the host, sample after sample, and its targets.
 pub(crate) type PredictionHook<'a> = dyn FnMut(&[f32], &Targets) + 'a;
 
@@ -274,24 +282,24 @@ pub(crate) fn evaluate_batches(
 ) -> Result<Option<Evaluation>, TrainError> {
     let evaluated = charge(Account::Device, || {
         let start = Instant::now();
-        let stages = placed.model.stages.inference();
-        let model = EvaluatedModel { stages: &stages, ..placed.model };
+        let mut stages = placed.model.stages.inference();
+        let gatherer = placed.model.gatherer;
         let batches = eval_order(session).batches().min(most);
         let mut loader = eval_loader(session, &session.loader);
         let mut sums = Sums { scores: charge(Account::Host, || empty_scores(session)), ..Sums::default() };
         let mut batch_index = 0;
         while batch_index < batches
-            && !is_stopped(session, model, stop)?
+            && !is_stopped(session, EvaluatedModel { stages: &stages, gatherer }, stop)?
             && let Some(batch) = next_batch(&mut loader)
         {
             let batch = batch?;
             mark_step(session, batch_index as u64 + 1, StepKind::Eval);
             sums.skipped.extend(batch.skipped.iter().cloned());
             if batch.size > 0 {
-                let placed = PlacedModel { model, ..placed };
+                let placed = MovablePlaced { stages: &mut stages, gatherer, layout: placed.layout };
                 sums.add(session, placed, &batch, predictions.as_deref_mut())?;
             } else {
-                model.pass_by()?;
+                EvaluatedModel { stages: &stages, gatherer }.pass_by()?;
             }
             batch_index += 1;
             charge(Account::Host, || observer.tick(Tick::Eval { batch: batch_index, batches }));
@@ -341,7 +349,7 @@ impl Sums {
     fn add(
         &mut self,
         session: &Session,
-        PlacedModel { model, layout }: PlacedModel<'_>,
+        MovablePlaced { stages, gatherer, layout }: MovablePlaced<'_>,
         batch: &Batch,
         predictions: Option<&mut PredictionHook<'_>>,
     ) -> Result<(), TrainError> {
@@ -374,8 +382,13 @@ impl Sums {
             let outputs = is_copied.then(|| charge(Account::Host, || output.to_host())).transpose()?;
             Ok((evaluated, outputs))
         };
-        let (_phase, _track) = (phase(Phase::Eval), track(TrackKind::Eval, "evaluation", None));
-        let (evaluated, outputs) = evaluate_placed(layout, model, input, &mut pass, last)?;
+        let evaluating = || (phase(Phase::Eval), track(TrackKind::Eval, "evaluation", None));
+        let pass_there = &mut pass;
+        let (evaluated, outputs) = on_compute_thread(session, move || {
+            let (_evaluating, model) = (evaluating(), EvaluatedModel { stages, gatherer });
+            evaluate_placed(layout, model, input, pass_there, last)
+        })?;
+        let _evaluating = evaluating();
         let Evaluated { loss, correct } = evaluated;
         if let Some(outputs) = &outputs {
             // Those of labels keep the outputs.

@@ -1,4 +1,4 @@
-use std::{cell::RefCell, rc::Rc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn::tensor::{Device, FloatDType, IntDType, Tensor};
 use oomph_config::Recompute;
@@ -19,10 +19,10 @@ pub(super) fn capture<E: From<EngineError>>(
         // Training uses 32-bit integers; the capture device defaults to 64 bits. The capture device supports both
         // types, so configuring cannot fail.
         let _ = device.configure((FloatDType::F32, IntDType::I32));
-        let marks = RecordingMarks { device: device.clone(), notes: Rc::default() };
+        let marks = RecordingMarks { device: device.clone(), notes: Arc::default() };
         let watcher = marks.clone();
         let done = watch_points(move |place| watcher.note(Noted::Point(place)), || run(&device, &marks));
-        notes = Some(done.map(|stages| (marks.notes.take(), stages)));
+        notes = Some(done.map(|stages| (std::mem::take(&mut *marks.notes()), stages)));
         scope.complete([], [])
     });
     let failed = |reason: String| E::from(EngineError::Model(ModelError::Device(DeviceError { reason })));
@@ -45,14 +45,18 @@ pub(super) fn capture<E: From<EngineError>>(
 #[derive(Clone)]
 pub(super) struct RecordingMarks {
     device: Device,
-    notes: Rc<RefCell<Vec<Note>>>,
+    notes: Arc<Mutex<Vec<Note>>>,
 }
 
 impl RecordingMarks {
+    fn notes(&self) -> MutexGuard<'_, Vec<Note>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn note(&self, what: Noted) {
         let marker = Tensor::<1>::zeros([1], &self.device);
         if let Storage::Recorded(id) = Storage::of(&marker.into()) {
-            self.notes.borrow_mut().push(Note { at: id.value(), what });
+            self.notes().push(Note { at: id.value(), what });
         }
     }
 }

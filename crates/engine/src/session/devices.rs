@@ -2,6 +2,7 @@ use std::num::NonZeroUsize;
 
 use oomph_config::{Config, DeviceName};
 use oomph_core::Bytes;
+use oomph_memory::within_threads;
 use oomph_plan::Backend;
 
 use super::Session;
@@ -15,6 +16,15 @@ pub fn backend(session: &Session) -> Backend {
         }
         DeviceName::Cuda(_) => Backend::Cuda,
         DeviceName::Vulkan(_) => Backend::Vulkan,
+    }
+}
+
+/// Runs `work`, which executes many operations, and waits. Where the first device is the CPU it runs on one of the compute threads, and
+/// charges them: on another thread, each operation would wait until one of these wakes. Thread-local state of the caller does not apply.
+pub fn on_compute_thread<R: Send>(session: &Session, work: impl FnOnce() -> R + Send) -> R {
+    match session.config.device.devices[0] {
+        DeviceName::Cpu => within_threads(work),
+        DeviceName::Cuda(_) | DeviceName::Vulkan(_) => work(),
     }
 }
 

@@ -16,7 +16,7 @@ use oomph_parallel::PipelineOrder;
 use oomph_plan::{Backend, time::DeviceSpeeds};
 
 pub use data::{EpochCut, largest_train_batch, mark_step, steps, steps_per_epoch, train_order};
-pub use devices::{backend, bytes_of_smallest, cpus, stage_output_bytes, threads_of_each};
+pub use devices::{backend, bytes_of_smallest, cpus, on_compute_thread, stage_output_bytes, threads_of_each};
 pub use outputs::StageOutputs;
 pub use split::{ChoiceCache, SplitKey, StepSplit, check_names, fixed_split, recomputed};
 

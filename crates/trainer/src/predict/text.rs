@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use burn::tensor::{Int, Tensor, TensorData};
 use oomph_core::{InputSpec, Phase, phase};
 use oomph_data::Prompt;
-use oomph_memory::{Account, Awake, charge, within_threads};
+use oomph_memory::{Account, Awake, charge};
 use oomph_model::{Carried, KeyValueCache, Pass, Stages, lora::merged};
 
 use oomph_engine::{
     exhausted,
     part::evaluate_stages,
-    session::{Session, backend},
+    session::{Session, backend, on_compute_thread},
     task::TaskError,
 };
 use oomph_plan::Backend;
@@ -112,12 +112,7 @@ impl<'a> Writer<'a> {
             self.read = (start + self.steps).min(end);
             let Self { session, model, text, memory, .. } = self;
             let (session, tokens) = (*session, &text[start..self.read]);
-            let mut read = move || outputs(session, model, tokens, memory);
-            last = match backend(session) {
-                // There, operations need not wait until a thread wakes up.
-                Backend::Cpu { .. } => within_threads(read),
-                Backend::Cuda | Backend::Vulkan => read(),
-            }?;
+            last = on_compute_thread(session, move || outputs(session, model, tokens, memory))?;
         }
         Ok(last)
     }
