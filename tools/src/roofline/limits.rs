@@ -84,7 +84,7 @@ impl WithSimd for Sums {
 
 /// A product of a few strips.
 fn strips<E: Element>(unit: MatrixUnit, one: E) -> usize {
-    let inner = SIDE;
+    let inner = 4 * SIDE;
     let ones = vec![one; SIDE * inner];
     let mut packed = [(); 2].map(|()| vec![Line::ZERO; lines(1, inner, E::PARTS)]);
     unit.pack_left(Vectors::along(&ones, inner, SIDE), &mut packed[0]);

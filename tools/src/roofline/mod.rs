@@ -16,6 +16,7 @@
 //! once each, as if they came from memory. What the caches hold takes less, so a share may exceed 100 %.
 
 mod limits;
+mod networks;
 
 use std::{collections::BTreeMap, error::Error, process::ExitCode, time::Instant};
 
@@ -30,11 +31,10 @@ use oomph_plan::time::Work;
 use oomph_trainer::{Registry, new_stepper, open};
 use serde_json::json;
 
-use self::limits::Limits;
+use self::{limits::Limits, networks::NETWORKS};
 use crate::{
     Outcome,
     measured::{Measured, without_save},
-    stock_burn::ours::{LSTM, RESNET},
 };
 
 /// Steps that fill the allocator and the optimizer's state, and steps that are timed.
@@ -43,14 +43,7 @@ const STEPS: [usize; 2] = [2, 8];
 /// Operations that take less of a step share a row.
 const LEAST: f64 = 0.01;
 
-const RESNET_50: &str = "model = { name = 'resnet50' }
-    data = { source = 'synthetic', kind = 'image', channels = 3, height = 224, width = 224, classes = 1000, train_samples = 8 }
-    train = { batch = 8 }
-    optimizer = { name = 'sgd', lr = 0.01, momentum = 0.9, weight_decay = 1e-4 }";
-
-const NETWORKS: [(&str, &str); 3] = [("ResNet-50", RESNET_50), ("LSTM", LSTM), ("ResNet-18", RESNET)];
-
-/// The networks of the table.
+/// The first networks, which are those of the table.
 const SAVED: usize = 2;
 
 /// All operations of a kind in a step.
