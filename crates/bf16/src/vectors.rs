@@ -100,10 +100,22 @@ impl<'a, E: Element> Vectors<'a, E> {
 impl<E: Element> Vectors<'_, E> {
     /// 32 elements of a vector; zeros behind the last vector and behind the last element.
     pub(crate) fn some(&self, vector: usize, index: usize) -> [E; crate::SIDE] {
-        std::array::from_fn(|at| self.element(vector, index + at))
+        let mut some = [E::default(); crate::SIDE];
+        if vector < self.count {
+            let to = &mut some[..crate::SIDE.min(self.inner.saturating_sub(index))];
+            if self.are_across {
+                let from =
+                    self.elements.iter().skip(index * self.stride + vector).step_by(self.stride.max(1));
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            } else if !to.is_empty() {
+                to.copy_from_slice(&self.elements[vector * self.stride + index..][..to.len()]);
+            }
+        }
+        some
     }
 
     /// An element; zero behind the last vector and behind the last element.
+    #[cfg(test)]
     pub(crate) fn element(&self, vector: usize, index: usize) -> E {
         match (vector < self.count && index < self.inner, self.are_across) {
             (false, _) => E::default(),

@@ -385,6 +385,25 @@ pub(crate) struct OutputRows<'a> {
     pub(crate) stride: usize,
 }
 
+/// Copies columns of rows.
+pub(crate) struct CopyRows<'a, 'b> {
+    pub(crate) from: &'a OutputRows<'b>,
+    pub(crate) to: &'a mut OutputRows<'b>,
+    pub(crate) count: usize,
+    pub(crate) columns: usize,
+}
+
+impl SimdLoops for CopyRows<'_, '_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { from, to, count, columns } = self;
+        let from = from.elements.chunks(from.stride).take(count);
+        for (to, from) in to.elements.chunks_mut(to.stride).zip(from) {
+            to[..columns].copy_from_slice(&from[..columns]);
+        }
+    }
+}
+
 /// A matrix in panels, to multiply rows by.
 pub(crate) struct Panels<'a> {
     elements: &'a [f32],

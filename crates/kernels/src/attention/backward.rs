@@ -1,12 +1,14 @@
 use std::ops::Range;
 
 use burn::tensor::Tensor;
+use burn_backend::DType;
 use burn_flex::FlexTensor;
 use oomph_core::{Account, charge};
 
 use super::{
     Attended, Attention, Heads,
-    block::{KEYS, QUERIES, blocks, drop, live},
+    block::{KEYS, QUERIES, blocks, drop, live, scale},
+    matrix::{Matrix, Numbers},
     rotary::rotate,
     rows::Rows,
     stripe::{Stripe, stripes},
@@ -16,7 +18,7 @@ use crate::{
     any_tensor::ranked,
     custom_op::{CustomOp, Workspace, split},
     flex_tensor::{blank, floats},
-    panels::{OutputRows, Panelled, Panels},
+    panels::OutputRows,
     reduce::dot,
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, by_dtype},
@@ -33,7 +35,7 @@ pub(super) fn own(
 ) -> Tensor<3> {
     let dims @ [batch, positions, _] = input.dims();
     let dtype = input.dtype();
-    let sizes = Sizes::of(attention, positions);
+    let sizes = Sizes::of(attention, positions, dtype);
     let workspace = Workspace {
         shared: attention.angle_elements(positions),
         of_each: sizes.elements(),
@@ -112,40 +114,41 @@ struct Sizes {
     heads: Heads,
     positions: usize,
     /// Keys, or values, in columns: rows of D are multiplied by them.
-    columns: Panelled,
+    columns: Matrix,
     /// Keys in rows: rows of a block are multiplied by them.
-    keys: Panelled,
+    keys: Matrix,
     /// Queries, or gradients, in rows: columns of a block are multiplied by them.
-    queries: Panelled,
+    queries: Matrix,
 }
 
 impl Sizes {
-    fn of(attention: &Attention, positions: usize) -> Self {
+    fn of(attention: &Attention, positions: usize, dtype: DType) -> Self {
         let heads = attention.heads;
         let [queries, keys] = [QUERIES, KEYS].map(|most| most.min(positions));
         Self {
             heads,
             positions,
-            columns: Panelled::new(heads.size, keys),
-            keys: Panelled::new(keys, heads.size),
-            queries: Panelled::new(queries, heads.size),
+            columns: Matrix::new(heads.size, keys, dtype),
+            keys: Matrix::new(keys, heads.size, dtype),
+            queries: Matrix::new(queries, heads.size, dtype),
         }
     }
 
     /// The same for these queries and keys of a block.
     fn of_block(self, queries: usize, keys: usize) -> Self {
+        let size = self.heads.size;
         Self {
-            columns: Panelled { columns: keys, ..self.columns },
-            keys: Panelled { inner: keys, ..self.keys },
-            queries: Panelled { inner: queries, ..self.queries },
+            columns: self.columns.sized(size, keys),
+            keys: self.keys.sized(keys, size),
+            queries: self.queries.sized(queries, size),
             ..self
         }
     }
 
     /// The elements of each part of a workspace, in the order of [`Room`].
-    fn parts(self) -> [usize; 13] {
+    fn parts(self) -> [usize; 14] {
         let Self { heads, positions, columns, keys, queries } = self;
-        let [of_queries, of_keys] = [QUERIES, KEYS].map(|rows| columns.tile.padded_rows(rows));
+        let [of_queries, of_keys] = [QUERIES, KEYS].map(|rows| columns.padded_rows(rows));
         [
             KEYS.max(QUERIES) * heads.size,
             columns.elements(),
@@ -153,10 +156,14 @@ impl Sizes {
             keys.elements(),
             queries.elements(),
             queries.elements(),
-            columns
-                .elements_beside(QUERIES)
-                .max(keys.elements_beside(QUERIES))
-                .max(queries.elements_beside(KEYS)),
+            [(columns, QUERIES), (keys, QUERIES), (queries, KEYS)]
+                .map(|(matrix, rows)| matrix.elements_of_left(rows))
+                .into_iter()
+                .fold(0, usize::max),
+            [(columns, QUERIES), (keys, QUERIES), (queries, KEYS)]
+                .map(|(matrix, rows)| matrix.elements_beside(rows))
+                .into_iter()
+                .fold(0, usize::max),
             of_queries * KEYS,
             of_queries * KEYS,
             of_keys * heads.size,
@@ -185,6 +192,8 @@ struct Room<'a> {
     query_rows: &'a mut [f32],
     /// Gradients of outputs in rows.
     gradient_rows: &'a mut [f32],
+    /// Packed rows to multiply.
+    left: &'a mut [f32],
     /// What products need beside.
     beside: &'a mut [f32],
     /// A block of the matrix.
@@ -226,7 +235,7 @@ impl<E: StoredFloat> SimdLoops for Work<'_, '_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         let Self { mut task, workspace } = self;
-        let sizes = Sizes::of(task.attention, task.positions);
+        let sizes = Sizes::of(task.attention, task.positions, task.input.values.dtype());
         let [
             loaded,
             key_columns,
@@ -234,6 +243,7 @@ impl<E: StoredFloat> SimdLoops for Work<'_, '_, E> {
             key_rows,
             query_rows,
             gradient_rows,
+            left,
             beside,
             block,
             slopes,
@@ -249,6 +259,7 @@ impl<E: StoredFloat> SimdLoops for Work<'_, '_, E> {
             key_rows,
             query_rows,
             gradient_rows,
+            left,
             beside,
             block,
             slopes,
@@ -269,7 +280,7 @@ impl<E: StoredFloat> SimdLoops for Work<'_, '_, E> {
                     task.block::<FUSED>(head, &queries, &keys, sizes, &mut room);
                 }
             }
-            task.write_keys(&keys, &mut room);
+            task.write_keys(&keys, scale(sizes.heads, sizes.columns)[1], &mut room);
         }
         task.write_queries(&mut room);
     }
@@ -301,10 +312,12 @@ impl<E: StoredFloat> Task<'_, E> {
         let Heads { size, .. } = sizes.heads;
         let [_, key_column, value_column] = sizes.heads.columns(self.key * sizes.heads.group());
         self.input.load_turned(keys.clone(), key_column, 1.0, self.angles, room.loaded);
-        sizes.columns.pack_columns(|row| &room.loaded[row * size..][..size], room.key_columns);
-        sizes.keys.pack_rows(|row| &room.loaded[row * size..][..size], room.key_rows);
+        let loaded = Numbers { elements: room.loaded, stride: size };
+        sizes.columns.pack_columns(loaded, room.key_columns);
+        sizes.keys.pack_rows(loaded, room.key_rows);
         self.input.load(keys.clone(), value_column, 1.0, room.loaded);
-        sizes.columns.pack_columns(|row| &room.loaded[row * size..][..size], room.value_columns);
+        let loaded = Numbers { elements: room.loaded, stride: size };
+        sizes.columns.pack_columns(loaded, room.value_columns);
     }
 
     /// Adds the gradients of a block of a head.
@@ -320,35 +333,46 @@ impl<E: StoredFloat> Task<'_, E> {
         // Later keys are read by none of the queries.
         let end = if self.attention.is_causal { keys.end.min(queries.end) } else { keys.end };
         let (packed, keys) = (keys.len(), &(keys.start..end));
-        let key_sizes = sizes.of_block(queries.len(), packed).keys;
+        let key_sizes = sizes.of_block(queries.len(), packed).keys.first_rows(keys.len());
         let sizes = sizes.of_block(queries.len(), keys.len());
-        let Heads { size, .. } = sizes.heads;
-        let rows = queries.len();
-        let Room { loaded, key_columns, value_columns, key_rows, query_rows, gradient_rows, beside, .. } =
-            room;
+        let (Heads { size, .. }, rows) = (sizes.heads, queries.len());
+        let [before, after] = scale(sizes.heads, sizes.columns);
+        let Room {
+            loaded,
+            key_columns,
+            value_columns,
+            key_rows,
+            query_rows,
+            gradient_rows,
+            left,
+            beside,
+            ..
+        } = room;
         let (block, slopes) = (&mut *room.block, &mut *room.slopes);
         let in_block = |elements| OutputRows { elements, stride: KEYS };
         let in_rows = |elements| OutputRows { elements, stride: size };
-        self.input.load_turned(queries.clone(), self.column(head), sizes.heads.scale(), self.angles, loaded);
-        sizes.queries.pack_rows(|row| &loaded[row * size..][..size], query_rows);
-        let put = sizes.columns.put_rows_of(|row| &loaded[row * size..][..size]);
-        Panels::new(key_columns, sizes.columns).multiply(rows, put, in_block(&mut *block), beside, false);
+        self.input.load_turned(queries.clone(), self.column(head), before, self.angles, loaded);
+        let numbers = Numbers { elements: loaded, stride: size };
+        sizes.queries.pack_rows(numbers, query_rows);
+        sizes.columns.pack_left(numbers, rows, left);
+        sizes.columns.multiply(rows, [left, key_columns], in_block(&mut *block), beside, false);
         self.gradient.load(queries.clone(), self.column(head), 1.0, loaded);
-        sizes.queries.pack_rows(|row| &loaded[row * size..][..size], gradient_rows);
-        let put = sizes.columns.put_rows_of(|row| &loaded[row * size..][..size]);
-        Panels::new(value_columns, sizes.columns).multiply(rows, put, in_block(&mut *slopes), beside, false);
+        let numbers = Numbers { elements: loaded, stride: size };
+        sizes.queries.pack_rows(numbers, gradient_rows);
+        sizes.columns.pack_left(numbers, rows, left);
+        sizes.columns.multiply(rows, [left, value_columns], in_block(&mut *slopes), beside, false);
         let means = &room.means[head * self.positions..][..self.positions];
-        self.slopes::<FUSED>(head, queries, keys, means, [&mut *block, &mut *slopes]);
-        let put = sizes.queries.put_columns_of(block, KEYS);
+        self.slopes::<FUSED>(head, queries, keys, after, means, [&mut *block, &mut *slopes]);
+        let [block, slopes] = [&*block, &*slopes].map(|elements| Numbers { elements, stride: KEYS });
+        sizes.queries.pack_left_columns(block, keys.len(), left);
         let to = &mut room.values[..keys.len() * size];
-        Panels::new(gradient_rows, sizes.queries).multiply(keys.len(), put, in_rows(to), beside, true);
-        let put = sizes.queries.put_columns_of(slopes, KEYS);
+        sizes.queries.multiply(keys.len(), [left, gradient_rows], in_rows(to), beside, true);
+        sizes.queries.pack_left_columns(slopes, keys.len(), left);
         let to = &mut room.keys[..keys.len() * size];
-        Panels::new(query_rows, sizes.queries).multiply(keys.len(), put, in_rows(to), beside, true);
-        let put = sizes.keys.put_rows_of(|row| &slopes[row * KEYS..][..keys.len()]);
+        sizes.queries.multiply(keys.len(), [left, query_rows], in_rows(to), beside, true);
+        key_sizes.pack_left(slopes, rows, left);
         let to = &mut room.queries[(head * self.positions + queries.start) * size..][..rows * size];
-        let key_panels = Panels::new(key_rows, key_sizes).first_rows(keys.len());
-        key_panels.multiply(rows, put, in_rows(to), beside, true);
+        key_sizes.multiply(rows, [left, key_rows], in_rows(to), beside, true);
     }
 
     /// Turns scores into the elements of the matrix, and their gradients into those of the scores: p · (g − mean). Dropped elements
@@ -359,6 +383,7 @@ impl<E: StoredFloat> Task<'_, E> {
         head: usize,
         queries: &Range<usize>,
         keys: &Range<usize>,
+        scale: f32,
         means: &[f32],
         [block, slopes]: [&mut [f32]; 2],
     ) {
@@ -378,22 +403,25 @@ impl<E: StoredFloat> Task<'_, E> {
             let factors = self.attention.factors(at, self.positions, &mut factors[..scores.len()]);
             drop(slopes, factors);
             for (score, slope) in scores.iter_mut().zip(slopes) {
-                *score = exp::<FUSED>(*score - shift);
+                *score = exp::<FUSED>(*score * scale - shift);
                 *slope = *score * (*slope - mean);
             }
             drop(scores, factors);
         }
     }
 
-    /// Writes the gradients of keys and values of a block.
+    /// Writes the gradients of keys, times a scale, and of values of a block.
     #[inline(always)]
-    fn write_keys(&mut self, keys: &Range<usize>, room: &mut Room<'_>) {
+    fn write_keys(&mut self, keys: &Range<usize>, scale: f32, room: &mut Room<'_>) {
         let size = self.attention.heads.size;
         let [_, of_keys, of_values] = &mut self.made;
         let rows = room.keys.chunks_exact_mut(size).zip(room.values.chunks_exact(size));
         for (position, (key, value)) in keys.clone().zip(rows) {
             if !self.angles.is_empty() {
                 rotate::<true>(key, &self.angles[position * size..][..size]);
+            }
+            if scale != 1.0 {
+                key.iter_mut().for_each(|value| *value *= scale);
             }
             put(of_keys[position], key);
             put(of_values[position], value);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Attention;
+use super::{Attention, Heads, matrix::Matrix};
 
 /// Queries of a block. Their scores and a block of keys fit into a core's second-level cache.
 pub(super) const QUERIES: usize = 64;
@@ -20,6 +20,12 @@ pub(super) fn blocks(positions: Range<usize>, of_each: usize) -> impl Iterator<I
 #[inline(always)]
 pub(super) fn live(is_causal: bool, query: usize, keys: &Range<usize>) -> usize {
     if is_causal { (query + 1).saturating_sub(keys.start).min(keys.len()) } else { keys.len() }
+}
+
+/// The factors of the scores: what queries are multiplied by before they are packed, and the scores afterwards. Queries that are rounded
+/// are rounded once.
+pub(super) fn scale(heads: Heads, keys: Matrix) -> [f32; 2] {
+    if keys.rounds() { [1.0, heads.scale()] } else { [heads.scale(), 1.0] }
 }
 
 impl Attention {

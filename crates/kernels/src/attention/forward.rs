@@ -6,7 +6,8 @@ use burn_flex::FlexTensor;
 
 use super::{
     Attended, Attention, Heads,
-    block::{KEYS, QUERIES, blocks, drop, live},
+    block::{KEYS, QUERIES, blocks, drop, live, scale},
+    matrix::{Matrix, Numbers},
     rotary::rotary_angles,
     rows::Rows,
 };
@@ -15,7 +16,7 @@ use crate::{
     any_tensor::ranked,
     custom_op::{CustomOp, Workspace, split},
     flex_tensor::tensor,
-    panels::{OutputRows, Panelled, Panels},
+    panels::OutputRows,
     reduce::{change_and_sum, greatest},
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, by_dtype},
@@ -27,7 +28,7 @@ use crate::{
 pub(super) fn own(attention: &Attention, input: Tensor<3>) -> Attended {
     let dims @ [batch, positions, _] = input.dims();
     let (heads, dtype) = (attention.heads, input.dtype());
-    let of_head = Sizes::of(attention, positions);
+    let of_head = Sizes::of(attention, positions, dtype);
     let workspace = Workspace {
         shared: attention.angle_elements(positions),
         of_each: of_head.elements(),
@@ -104,30 +105,34 @@ impl Attention {
 #[derive(Clone, Copy)]
 struct Sizes {
     /// Keys in columns, to multiply queries by.
-    keys: Panelled,
+    keys: Matrix,
     /// Values in rows, to multiply the block by.
-    values: Panelled,
+    values: Matrix,
     heads: Heads,
 }
 
 impl Sizes {
-    fn of(attention: &Attention, positions: usize) -> Self {
+    fn of(attention: &Attention, positions: usize, dtype: DType) -> Self {
         let (heads, keys) = (attention.heads, KEYS.min(positions));
-        Self { keys: Panelled::new(heads.size, keys), values: Panelled::new(keys, heads.size), heads }
+        Self {
+            keys: Matrix::new(heads.size, keys, dtype),
+            values: Matrix::new(keys, heads.size, dtype),
+            heads,
+        }
     }
 
     /// The elements of each part of a workspace, in the order of [`Room`].
     fn parts(self) -> [usize; 10] {
         let Self { keys, values, heads } = self;
-        let rows = keys.tile.padded_rows(QUERIES);
+        let rows = keys.padded_rows(QUERIES);
         [
             QUERIES.max(KEYS) * heads.size,
             keys.elements(),
             values.elements(),
-            heads.group() * rows * heads.size,
-            rows * keys.tile.columns,
+            heads.group() * keys.elements_of_left(QUERIES),
+            keys.elements_beside(QUERIES).max(values.elements_beside(QUERIES)),
             rows * KEYS,
-            values.elements_beside(QUERIES),
+            values.elements_of_left(QUERIES),
             rows * heads.of_queries(),
             2 * heads.group() * QUERIES,
             QUERIES * heads.queries,
@@ -145,14 +150,14 @@ struct Room<'a> {
     loaded: &'a mut [f32],
     keys: &'a mut [f32],
     values: &'a mut [f32],
-    /// The queries of the heads that read the same keys, in tiles.
-    tiles: &'a mut [f32],
-    /// The last panel of a product with keys.
-    last: &'a mut [f32],
+    /// The packed queries of the heads that read the same keys.
+    packed_queries: &'a mut [f32],
+    /// What products need beside.
+    beside: &'a mut [f32],
     /// A block of the matrix.
     block: &'a mut [f32],
-    /// What products with values need beside.
-    beside: &'a mut [f32],
+    /// The same, packed.
+    packed_block: &'a mut [f32],
     /// The sums of the outputs, `[queries, H·D]`.
     outputs: &'a mut [f32],
     /// For each head that reads the same keys and each query: the greatest score so far, and the sum.
@@ -182,10 +187,21 @@ impl<E: StoredFloat> SimdLoops for Work<'_, '_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         let Self { mut task, workspace } = self;
-        let sizes = Sizes::of(task.attention, task.positions);
-        let [loaded, keys, values, tiles, last, block, beside, outputs, states, log_sums] =
+        let sizes = Sizes::of(task.attention, task.positions, task.rows.values.dtype());
+        let [loaded, keys, values, packed_queries, beside, block, packed_block, outputs, states, log_sums] =
             split(workspace, sizes.parts());
-        let mut room = Room { loaded, keys, values, tiles, last, block, beside, outputs, states, log_sums };
+        let mut room = Room {
+            loaded,
+            keys,
+            values,
+            packed_queries,
+            beside,
+            block,
+            packed_block,
+            outputs,
+            states,
+            log_sums,
+        };
         room.outputs.fill(0.0);
         for key in 0..sizes.heads.keys {
             task.attend::<FUSED>(key, sizes, &mut room);
@@ -204,31 +220,33 @@ impl<E> Task<'_, E> {
     #[inline(always)]
     fn attend<const FUSED: bool>(&self, key: usize, sizes: Sizes, room: &mut Room<'_>) {
         let (heads, count) = (sizes.heads, self.queries.len());
-        let of_tiles = sizes.keys.tile.padded_rows(count) * heads.size;
-        for (index, tiles) in room.tiles.chunks_exact_mut(of_tiles).take(heads.group()).enumerate() {
+        let of_head = sizes.keys.elements_of_left(QUERIES);
+        let [before, after] = scale(heads, sizes.keys);
+        for (index, packed) in room.packed_queries.chunks_exact_mut(of_head).enumerate() {
             let [column, ..] = heads.columns(key * heads.group() + index);
-            self.rows.load_turned(self.queries.clone(), column, heads.scale(), self.angles, room.loaded);
-            let put = sizes.keys.put_rows_of(|row| &room.loaded[row * heads.size..][..heads.size]);
-            _ = sizes.keys.in_tiles(count, put, tiles);
+            self.rows.load_turned(self.queries.clone(), column, before, self.angles, room.loaded);
+            let loaded = Numbers { elements: room.loaded, stride: heads.size };
+            sizes.keys.pack_left(loaded, count, packed);
         }
         let (greatest, sums) = room.states.split_at_mut(heads.group() * QUERIES);
         greatest.fill(f32::NEG_INFINITY);
         sums.fill(0.0);
         let end = if self.attention.is_causal { self.queries.end } else { self.positions };
         for keys in blocks(0..end, KEYS) {
-            let [keys_panels, values_panels] = self.pack(key, &keys, sizes, room);
+            let [of_keys, of_values] = self.pack(key, &keys, sizes, room);
             for index in 0..heads.group() {
                 let query = key * heads.group() + index;
-                let tiles = &room.tiles[index * of_tiles..][..of_tiles];
+                let packed: &[f32] = &room.packed_queries[index * of_head..][..of_head];
                 let scores = OutputRows { elements: &mut *room.block, stride: KEYS };
-                Panels::new(room.keys, keys_panels).multiply_tiles(count, tiles, scores, room.last, false);
+                of_keys.multiply(count, [packed, room.keys], scores, room.beside, false);
                 let states = room.states.split_at_mut(heads.group() * QUERIES);
                 let states = [states.0, states.1].map(|states| &mut states[index * QUERIES..][..count]);
                 let outputs = &mut room.outputs[query * heads.size..];
-                self.weigh::<FUSED>(query, &keys, room.block, states, outputs);
-                let put = values_panels.put_rows_of(|row| &room.block[row * KEYS..][..keys.len()]);
+                self.weigh::<FUSED>(query, &keys, after, room.block, states, outputs);
+                let block = Numbers { elements: room.block, stride: KEYS };
+                of_values.pack_left(block, count, room.packed_block);
                 let outputs = OutputRows { elements: outputs, stride: heads.of_queries() };
-                Panels::new(room.values, values_panels).multiply(count, put, outputs, room.beside, true);
+                of_values.multiply(count, [room.packed_block, room.values], outputs, room.beside, true);
             }
         }
         for index in 0..heads.group() {
@@ -238,15 +256,16 @@ impl<E> Task<'_, E> {
 
     /// Packs the keys and the values of a block. Gives their sizes.
     #[inline(always)]
-    fn pack(&self, key: usize, keys: &Range<usize>, sizes: Sizes, room: &mut Room<'_>) -> [Panelled; 2] {
-        let Sizes { keys: of_keys, values: of_values, heads } = sizes;
+    fn pack(&self, key: usize, keys: &Range<usize>, sizes: Sizes, room: &mut Room<'_>) -> [Matrix; 2] {
+        let heads = sizes.heads;
         let [_, key_column, value_column] = heads.columns(key * heads.group());
-        let of_keys = Panelled { columns: keys.len(), ..of_keys };
-        let of_values = Panelled { inner: keys.len(), ..of_values };
+        let of_keys = sizes.keys.sized(heads.size, keys.len());
+        let of_values = sizes.values.sized(keys.len(), heads.size);
         self.rows.load_turned(keys.clone(), key_column, 1.0, self.angles, room.loaded);
-        of_keys.pack_columns(|row| &room.loaded[row * heads.size..][..heads.size], room.keys);
+        let stride = heads.size;
+        of_keys.pack_columns(Numbers { elements: room.loaded, stride }, room.keys);
         self.rows.load(keys.clone(), value_column, 1.0, room.loaded);
-        of_values.pack_rows(|row| &room.loaded[row * heads.size..][..heads.size], room.values);
+        of_values.pack_rows(Numbers { elements: room.loaded, stride }, room.values);
         [of_keys, of_values]
     }
 
@@ -256,6 +275,7 @@ impl<E> Task<'_, E> {
         &self,
         head: usize,
         keys: &Range<usize>,
+        scale: f32,
         block: &mut [f32],
         [greatest_so_far, sums]: [&mut [f32]; 2],
         outputs: &mut [f32],
@@ -268,6 +288,9 @@ impl<E> Task<'_, E> {
             unread.fill(0.0);
             if scores.is_empty() {
                 continue;
+            }
+            if scale != 1.0 {
+                scores.iter_mut().for_each(|score| *score *= scale);
             }
             let before = std::mem::replace(most, most.max(greatest(scores)));
             let kept = exp::<FUSED>(before - *most);

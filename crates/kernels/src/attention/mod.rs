@@ -13,6 +13,7 @@ mod cached;
 mod composed;
 mod forward;
 mod heads;
+mod matrix;
 mod next;
 mod rotary;
 mod rows;

@@ -10,7 +10,7 @@ use crate::{
     custom_op::split,
     flex_tensor::vector,
     matrix_unit::{UnitElement, columns_of, elements_around_lines, elements_of_lines, parts_of, unit_for},
-    panels::{OutputRows, Panelled, Panels, PutRows, RowsOf},
+    panels::{CopyRows, OutputRows, Panelled, Panels, PutRows, RowsOf},
     simd::{SimdLoops, vectorised},
     uninit,
 };
@@ -260,25 +260,6 @@ impl<R: PutRows> SimdLoops for InOrder<'_, R> {
             zeros.fill(0.0);
         }
         to[count * width..padded(count) * width].fill(0.0);
-    }
-}
-
-/// Copies columns of rows.
-struct CopyRows<'a, 'b> {
-    from: &'a OutputRows<'b>,
-    to: &'a mut OutputRows<'b>,
-    count: usize,
-    columns: usize,
-}
-
-impl SimdLoops for CopyRows<'_, '_> {
-    #[inline(always)]
-    fn run<const FUSED: bool>(self) {
-        let Self { from, to, count, columns } = self;
-        let from = from.elements.chunks(from.stride).take(count);
-        for (to, from) in to.elements.chunks_mut(to.stride).zip(from) {
-            to[..columns].copy_from_slice(&from[..columns]);
-        }
     }
 }
 
