@@ -195,7 +195,7 @@ impl PixelRun {
     pub(super) fn copy<E: Copy>(self, source: &[E], line: &mut [E]) {
         let (from, to) = (&source[self.source..], &mut line[self.at..self.at + self.length]);
         match self.step {
-            1 => to.copy_from_slice(&from[..self.length]),
+            1 => copy_few(&from[..self.length], to),
             step => to.iter_mut().zip(from.iter().step_by(step)).for_each(|(to, from)| *to = *from),
         }
     }
@@ -206,6 +206,32 @@ impl PixelRun {
         let begin = (first + (before * step) as isize).max(0) as usize;
         let inside = axis.source.saturating_sub(begin).div_ceil(step);
         Self { at: at + before, length: inside.min(length - before), source: begin, step }
+    }
+}
+
+/// Copies a run, which mostly has few pixels: a call for each would take longer than the copy.
+#[inline(always)]
+fn copy_few<E: Copy>(from: &[E], to: &mut [E]) {
+    match from.len() {
+        64.. => to.copy_from_slice(from),
+        32.. => copy_ends::<E, 32>(from, to),
+        16.. => copy_ends::<E, 16>(from, to),
+        8.. => copy_ends::<E, 8>(from, to),
+        4.. => copy_ends::<E, 4>(from, to),
+        _ => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
+    }
+}
+
+/// Copies the first and the last `COUNT` elements, which may overlap.
+#[inline(always)]
+fn copy_ends<E: Copy, const COUNT: usize>(from: &[E], to: &mut [E]) {
+    if let (Some(to), Some(from)) = (to.first_chunk_mut::<COUNT>(), from.first_chunk()) {
+        *to = *from;
+    }
+    if from.len() > COUNT
+        && let (Some(to), Some(from)) = (to.last_chunk_mut::<COUNT>(), from.last_chunk())
+    {
+        *to = *from;
     }
 }
 
