@@ -11,7 +11,7 @@ use crate::{
     custom_op::{Workspace, split},
     feed_forward::Activation,
     matrix_unit::{
-        AddRows, FEW, Summands, UnitElement, UnitSums, columns_of, elements_around_lines, elements_of_lines,
+        AddRows, Summands, UnitElement, UnitSums, columns_of, elements_around_lines, elements_of_lines,
         of_task, packed_in, parts_of, some_strips, strips_at_once,
     },
     panels::DEPTH,
@@ -52,7 +52,7 @@ impl ByUnit {
         Workspace {
             shared: elements_of_lines(columns, inner, self.parts),
             of_each: self.elements(rows.min(ROWS)).into_iter().sum(),
-            tasks: rows.div_ceil(FEW * SIDE),
+            tasks: rows.div_ceil(SIDE),
             ..Workspace::default()
         }
     }

@@ -10,8 +10,8 @@ use crate::{stored_float::StoredFloat, uninit};
 
 pub(crate) use sums::{AddRows, Summands, UnitSums};
 
-/// Strips of a task, at least: fewer would load each strip of the other matrix too often.
-pub(crate) const FEW: usize = 2;
+/// Strips of a task, at least, if all threads have as many: fewer would load each strip of the other matrix too often.
+const FEW: usize = 2;
 
 /// Elements of 32 bits that take as much memory as a [`Line`].
 pub(crate) const OF_LINE: usize = 16;
@@ -78,7 +78,8 @@ pub(crate) fn packed_in<E: Element>(
 pub(crate) fn of_task(vectors: usize, most: usize) -> usize {
     let (strips, threads) = (vectors.div_ceil(SIDE), rayon::current_num_threads());
     let of_thread = |of_task: &usize| strips.div_ceil(*of_task).div_ceil(threads) * of_task;
-    SIDE * (FEW..=most / SIDE).rev().min_by_key(of_thread).unwrap_or(FEW)
+    let fewest = if strips < FEW * threads { 1 } else { FEW };
+    SIDE * (fewest..=most / SIDE).rev().min_by_key(of_thread).unwrap_or(fewest)
 }
 
 /// Strips of columns that are multiplied at once, so that their products are written as rows of some length. Where rows to multiply are
@@ -105,5 +106,17 @@ pub(crate) fn some_strips<E: Element>(
         let right = &right[some.start * of_strip..some.end * of_strip];
         unit.multiply::<E>([left, right], inner, sums, false);
         write(sums, products);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_vectors_are_shared_out_among_all_threads() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        let found = pool.install(|| [1, 64, 65, 128, 192, 1024].map(|vectors| of_task(vectors, 192)));
+        assert_eq!(found, [32, 32, 64, 64, 96, 128]);
     }
 }

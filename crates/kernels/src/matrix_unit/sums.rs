@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use oomph_bf16::{Element, Line, MatrixUnit, SIDE, Vectors, lines};
 
-use super::{FEW, elements_around_lines, elements_of_lines, of_task, packed_in, some_strips, strips_at_once};
+use super::{elements_around_lines, elements_of_lines, of_task, packed_in, some_strips, strips_at_once};
 use crate::{
     custom_op::{Workspace, split},
     simd::{SimdLoops, vectorised},
@@ -93,7 +93,7 @@ impl<const N: usize> UnitSums<N> {
         Workspace {
             shared: self.features.into_iter().map(of_features).sum(),
             of_each: self.parts_of_workspace(self.outputs.min(OUTPUTS), self.inner).into_iter().sum(),
-            tasks: self.outputs.div_ceil(FEW * SIDE),
+            tasks: self.outputs.div_ceil(SIDE),
             ..Workspace::default()
         }
     }

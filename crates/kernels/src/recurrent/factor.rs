@@ -9,9 +9,10 @@ use oomph_bf16::{Element, FEW_ROWS, Line, MatrixUnit, Rounded, SIDE, Vectors, li
 use crate::{
     custom_op::split,
     flex_tensor::vector,
-    matrix_unit::{UnitElement, columns_of, elements_around_lines, elements_of_lines, parts_of, unit_for},
+    matrix_unit::{columns_of, elements_around_lines, elements_of_lines, parts_of, unit_for},
     panels::{CopyRows, OutputRows, Panelled, Panels, PutRows, RowsOf},
     simd::{SimdLoops, vectorised},
+    stored_float::StoredFloats,
     uninit,
 };
 
@@ -74,32 +75,29 @@ impl FactorSizes {
         self.panelled.put_rows_of(row)
     }
 
-    /// The format in which the matrix is packed.
-    pub(crate) fn packed_format(self) -> DType {
-        // 16 bits are a storage format for vectors: the matrix is rounded to it and widened again.
-        if self.unit.is_some() { self.dtype } else { DType::F32 }
+    /// Whether packing rounds a matrix of 32 bits to the format of products. 16 bits are only a storage format for vectors: they need a
+    /// matrix of 32 bits that is rounded already.
+    pub(crate) fn rounds(self) -> bool {
+        self.unit.is_some() && self.dtype == DType::BF16
     }
 
-    /// Packs a matrix in row-major order, or one whose columns memory holds as rows.
+    /// Packs a matrix in row-major order, or one whose columns memory holds as rows. It has 32 bits; if it is [rounded](Self::rounds), it may
+    /// have 16.
     pub(crate) fn packed(self, matrix: &FlexTensor, are_columns_along: bool) -> FlexTensor {
-        match self.unit {
-            Some(unit) if self.dtype == DType::BF16 => {
-                self.in_strips::<burn::tensor::bf16>(unit, matrix, are_columns_along)
+        match (self.unit, StoredFloats::of(matrix)) {
+            (Some(unit), StoredFloats::Bf16(matrix)) => self.in_strips(unit, matrix, are_columns_along),
+            (Some(unit), _) if self.rounds() => {
+                self.in_strips(unit, Rounded::all(matrix.storage()), are_columns_along)
             }
-            Some(unit) => self.in_strips::<f32>(unit, matrix, are_columns_along),
-            None if are_columns_along => self.panelled.of_columns(matrix.storage()),
-            None => self.panelled.of_rows(matrix.storage()),
+            (Some(unit), _) => self.in_strips::<f32>(unit, matrix.storage(), are_columns_along),
+            (None, _) if are_columns_along => self.panelled.of_columns(matrix.storage()),
+            (None, _) => self.panelled.of_rows(matrix.storage()),
         }
     }
 
-    fn in_strips<E: UnitElement>(
-        self,
-        unit: MatrixUnit,
-        matrix: &FlexTensor,
-        are_columns_along: bool,
-    ) -> FlexTensor {
+    fn in_strips<E: Element>(self, unit: MatrixUnit, matrix: &[E], are_columns_along: bool) -> FlexTensor {
         let Self { inner, columns, .. } = self;
-        let all = columns_of(E::values(matrix), [inner, columns], are_columns_along);
+        let all = columns_of(matrix, [inner, columns], are_columns_along);
         let [of_all, of_strip] = [columns, 1].map(|count| lines(count, inner, E::PARTS));
         vector(uninit::lines_anew(self.elements(), of_all, of_strip, |index, strip| {
             let first = index * SIDE;
@@ -309,10 +307,17 @@ mod tests {
                 (0..inner * columns).map(|at| right[at % inner * columns + at / inner]).collect();
             let sizes = FactorSizes::new([inner, columns], dtype, rows);
             let packed = |values: &[f32], of: [usize; 2], are_columns_along| {
-                let narrow = dtype == DType::BF16 && sizes.packed_format() == DType::BF16;
                 let rounded: Vec<f32> = values.iter().map(|value| round(*value)).collect();
-                let matrix = if narrow { matrix::<bf16>(&rounded, of) } else { matrix::<f32>(&rounded, of) };
-                sizes.packed(&matrix, are_columns_along)
+                let packed = |matrix| sizes.packed(&matrix, are_columns_along);
+                if !sizes.rounds() {
+                    return packed(matrix::<f32>(&rounded, of));
+                }
+                let (narrow, wide) =
+                    (packed(matrix::<bf16>(&rounded, of)), packed(matrix::<f32>(values, of)));
+                let [found, expected] = [&wide, &narrow]
+                    .map(|packed| Line::read_within(packed.storage())[..lines(columns, inner, 1)].to_vec());
+                assert!(found == expected, "packing rounds as the format does");
+                narrow
             };
             let both = [packed(&right, [inner, columns], false), packed(&transposed, [columns, inner], true)];
             // The product must not write the elements between two rows of the output.

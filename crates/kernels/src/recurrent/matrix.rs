@@ -36,12 +36,13 @@ impl RecurrentMatrix {
     /// A matrix of some sizes: the weight, or its transpose.
     fn new(weight: Tensor<2>, sizes: FactorSizes, kernels: Kernels, is_transposed: bool) -> Self {
         let dtype = sizes.dtype;
-        let narrow = cast(weight, dtype, kernels);
+        let narrow = |weight: Tensor<2>| cast(weight, dtype, kernels);
         let ordered = |weight: Tensor<2>| if is_transposed { weight.transpose() } else { weight };
         let factor = match kernels {
-            Kernels::Cpu => packed(cast(narrow, sizes.packed_format(), kernels), sizes, is_transposed).into(),
-            Kernels::Gpu => on_gpu::contiguous(ordered(narrow)).into(),
-            Kernels::Composed => ordered(narrow).into(),
+            Kernels::Cpu if sizes.rounds() => packed(weight, sizes, is_transposed).into(),
+            Kernels::Cpu => packed(cast(narrow(weight), DType::F32, kernels), sizes, is_transposed).into(),
+            Kernels::Gpu => on_gpu::contiguous(ordered(narrow(weight))).into(),
+            Kernels::Composed => ordered(narrow(weight)).into(),
         };
         Self { factor, sizes, dtype }
     }
