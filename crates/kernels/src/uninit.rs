@@ -115,11 +115,23 @@ pub(crate) struct Appended<'a> {
     memory: &'a mut [MaybeUninit<f32>],
     /// Elements that are written.
     count: usize,
+    /// Counts the elements with those of other tasks, once all are written.
+    of_all: Option<&'a AtomicUsize>,
 }
 
 impl<'a> Appended<'a> {
     fn new(memory: &'a mut [MaybeUninit<f32>]) -> Self {
-        Self { memory, count: 0 }
+        Self { memory, count: 0, of_all: None }
+    }
+
+    /// Writes the next elements.
+    ///
+    /// # Panics
+    /// Panics if fewer elements are left.
+    #[inline(always)]
+    pub(crate) fn append(&mut self, values: &[f32]) {
+        self.memory[self.count..][..values.len()].write_copy_of_slice(values);
+        self.count += values.len();
     }
 
     /// Writes the values in 32 bits, and zeros up to `width` elements.
@@ -141,8 +153,11 @@ impl<'a> Appended<'a> {
 
     /// # Panics
     /// Panics if not all is written.
-    fn written(&mut self) -> &mut [f32] {
+    pub(crate) fn written(&mut self) -> &mut [f32] {
         assert_eq!(self.count, self.memory.len(), "the whole piece is written");
+        if let Some(of_all) = self.of_all.take() {
+            of_all.fetch_add(self.count, Ordering::Relaxed);
+        }
         // SAFETY: the elements before the count are written, which are all.
         unsafe { self.memory.assume_init_mut() }
     }
@@ -356,6 +371,11 @@ impl<E: StoredFloat> UninitRows<'_, E> {
 }
 
 impl<'a> UninitSlice<'a> {
+    /// The part, to be written from its begin to its end.
+    pub(crate) fn appended(self) -> Appended<'a> {
+        Appended { of_all: Some(self.written), ..Appended::new(self.memory) }
+    }
+
     /// Fills the part with zeros and gives it.
     #[inline(always)]
     pub(crate) fn zeroed(self) -> &'a mut [f32] {

@@ -148,6 +148,10 @@ impl Sizes {
     /// The elements of each part of a workspace, in the order of [`Room`].
     fn parts(self) -> [usize; 14] {
         let Self { heads, positions, columns, keys, queries } = self;
+        let products = [(columns, QUERIES), (keys, QUERIES), (queries, KEYS)];
+        let most = |elements: fn(Matrix, usize) -> usize| {
+            products.map(|(matrix, rows)| elements(matrix, rows)).into_iter().fold(0, usize::max)
+        };
         let [of_queries, of_keys] = [QUERIES, KEYS].map(|rows| columns.padded_rows(rows));
         [
             KEYS.max(QUERIES) * heads.size,
@@ -156,14 +160,8 @@ impl Sizes {
             keys.elements(),
             queries.elements(),
             queries.elements(),
-            [(columns, QUERIES), (keys, QUERIES), (queries, KEYS)]
-                .map(|(matrix, rows)| matrix.elements_of_left(rows))
-                .into_iter()
-                .fold(0, usize::max),
-            [(columns, QUERIES), (keys, QUERIES), (queries, KEYS)]
-                .map(|(matrix, rows)| matrix.elements_beside(rows))
-                .into_iter()
-                .fold(0, usize::max),
+            most(Matrix::elements_of_left),
+            most(Matrix::elements_beside),
             of_queries * KEYS,
             of_queries * KEYS,
             of_keys * heads.size,

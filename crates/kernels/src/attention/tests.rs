@@ -155,6 +155,21 @@ fn halves_are_stored_alone() {
     }
 }
 
+/// Where the processor multiplies bf16, by it: several blocks, and such that do not fill its tiles.
+#[test]
+fn factors_of_16_bits_make_errors_of_16_bits() {
+    for (shape, positions) in [((1, 1, 4), 1), ((4, 2, 64), 130), ((2, 2, 33), 300), ((3, 1, 32), 197)] {
+        let causal = attention(shape.0, shape.1, shape.2);
+        let full = Attention { is_causal: false, ..causal.clone() };
+        let rotary = Attention { rotary: (shape.2 % 2 == 0).then_some(100.0), ..causal.clone() };
+        let mask = DropoutMask { generator: Generator::at(Key::new(3)), probability: 0.3, scale: 1.0 / 0.7 };
+        let dropped = Attention { dropout: Some(mask), ..causal.clone() };
+        for attention in [causal, full, rotary, dropped] {
+            check(&attention, [2, positions], DType::BF16, Kernels::Cpu, 8e-3);
+        }
+    }
+}
+
 #[test]
 fn dropout_is_drawn_again_in_backward() {
     let mask = DropoutMask { generator: Generator::at(Key::new(3)), probability: 0.3, scale: 1.0 / 0.7 };

@@ -4,11 +4,11 @@ use oomph_core::{Account, charge};
 
 use super::blocking::{POINTS, TAPS, Winograd};
 use crate::{
-    conv::pieces::{difference, lanes, lanes_mut, sum},
+    conv::pieces::{difference, lanes, sum},
     interleave::interleave,
     simd::SimdLoops,
     stored_float::StoredFloat,
-    uninit::UninitSlice,
+    uninit::{Appended, UninitSlice},
 };
 
 /// Rows that are transformed at once: at least those of a tile.
@@ -36,8 +36,8 @@ impl<E: StoredFloat> SimdLoops for WinogradPacking<'_, E> {
         let Self { winograd, weights, channels, rows, points } = self;
         let [of_row, of_channel] = winograd.product.weights;
         let of_tile = winograd.tile.rows;
-        let mut points: Vec<&mut [f32]> =
-            charge(Account::Host, || points.into_iter().map(UninitSlice::zeroed).collect());
+        let mut points: Vec<Appended<'_>> =
+            charge(Account::Host, || points.into_iter().map(UninitSlice::appended).collect());
         // Rows beyond the last stay zeros.
         let mut kernels = [0.0; CHANNELS * TAPS * ROWS];
         for first in channels.clone().step_by(CHANNELS) {
@@ -54,20 +54,20 @@ impl<E: StoredFloat> SimdLoops for WinogradPacking<'_, E> {
                     interleave(rows.len(), row, 0..TAPS, kernels, ROWS);
                 }
             }
-            for (index, kernel) in kernels.chunks_exact(TAPS * ROWS).take(count).enumerate() {
-                let to = (first - channels.start + index) * of_tile;
+            for kernel in kernels.chunks_exact(TAPS * ROWS).take(count) {
                 let made = match winograd.turned {
                     false => of_kernel(|tap| lanes(kernel, tap * ROWS)),
                     true => of_kernel(|tap| lanes(kernel, (TAPS - 1 - tap) * ROWS)),
                 };
                 for (points, made) in points.iter_mut().zip(&made) {
                     match of_tile {
-                        ROWS => *lanes_mut(points, to) = *made,
-                        _ => points[to..][..of_tile].copy_from_slice(&made[..of_tile]),
+                        ROWS => points.append(made),
+                        _ => points.append(&made[..of_tile]),
                     }
                 }
             }
         }
+        points.iter_mut().for_each(|points| _ = points.written());
     }
 }
 
