@@ -96,15 +96,17 @@ impl Device {
 
 /// Makes the system's allocator keep freed memory for the next step, instead of returning it and requesting it again page
 /// by page. An LSTM of 64 steps trained up to three times as fast on two cores (`tools/meter_cost`). Up to 1 GiB is kept at
-/// the heap's end. It has no effect without glibc.
+/// the heap's end. Threads that start afterwards share it: else a block that one thread freed would serve no other, and the process of a
+/// ResNet-18 with 245 MiB in use grew by 389 instead of 267 MiB. It has no effect without glibc.
 pub fn keep_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // The largest value that glibc accepts; larger blocks are mapped separately.
         const MAPPED_FROM: libc::c_int = 32 << 20;
         const KEPT: libc::c_int = 1 << 30;
-        // SAFETY: sets two numbers of the allocator under its own lock.
+        // SAFETY: sets numbers of the allocator under its own lock.
         unsafe {
+            libc::mallopt(libc::M_ARENA_MAX, 1);
             libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_FROM);
             libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
         }

@@ -2,7 +2,7 @@ use std::{
     error::Error,
     num::NonZeroUsize,
     sync::{
-        Arc,
+        Arc, Once,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::available_parallelism,
@@ -10,6 +10,8 @@ use std::{
 
 use oomph_core::{Account, MOST_DEVICES, at_point, charge, charge_thread, current_point, device_thread};
 use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::keep_freed_memory;
 
 /// The compute threads could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -55,11 +57,13 @@ impl ThreadsError {
 }
 
 /// Starts the compute threads of the CPU device (rayon's global pool), charged to [`Account::Device`]: `count` threads, or
-/// one per core. On a thread of a [pool](ComputePool) it starts none.
+/// one per core. The memory that they free is [kept](keep_freed_memory). On a thread of a [pool](ComputePool) it starts none.
 ///
 /// # Errors
 /// If they already run with another number, or the system starts no more threads.
 pub fn compute_threads(count: Option<NonZeroUsize>) -> Result<usize, ThreadsError> {
+    static KEEP: Once = Once::new();
+    KEEP.call_once(keep_freed_memory);
     let asked = count.map_or(0, NonZeroUsize::get);
     let pool = ThreadPoolBuilder::new()
         .num_threads(asked)

@@ -3,7 +3,7 @@ use std::{cell::Cell, sync::Once};
 use burn::tensor::{Device, Tensor};
 use oomph_config::{DeviceName, Precision};
 use oomph_core::Bytes;
-use oomph_memory::{Account, ComputePool, charge, keep_freed_memory, on_compute_threads};
+use oomph_memory::{Account, ComputePool, charge, on_compute_threads};
 use serde::Serialize;
 
 use super::OpenDeviceError;
@@ -155,7 +155,7 @@ pub(crate) fn has_nccl() -> bool {
     false
 }
 
-/// Keeps freed memory, and allocates the lasting buffer of every compute thread and of this thread.
+/// Starts the compute threads, and allocates the lasting buffer of every compute thread and of this thread.
 ///
 /// The first larger matrix multiplication of a thread allocates a buffer as large as the L2 cache, and the thread keeps
 /// it. Allocated now, it makes the bytes in use independent of the order of the threads.
@@ -165,7 +165,6 @@ fn prepare_cpu() {
         static THIS_THREAD: Cell<bool> = const { Cell::new(false) };
     }
     COMPUTE_THREADS.call_once(|| {
-        keep_freed_memory();
         on_compute_threads(multiply);
     });
     if !THIS_THREAD.replace(true) {
