@@ -89,11 +89,11 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let limits = Limits::measure(format);
     let titles =
         ["network", "operation", ">count", ">ms", ">of the step", ">GFLOP/s", ">GB/s", ">of the limit"];
-    let (table, command) = match format {
+    let (name, command) = match format {
         DType::BF16 => ("roofline-bf16", "roofline --bf16"),
         _ => ("roofline", "roofline"),
     };
-    let mut table = Measured::begin(table, is_saved, &titles);
+    let mut table = Measured::begin(command, is_saved, &titles);
     for (name, config) in networks {
         add_rows(&mut table, name, step_of(config, format)?, &limits);
     }
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         println!("{name}: {}", giga(rate));
         table.data.figures.insert(name.to_owned(), giga(rate));
     }
-    table.end(command)?;
+    table.end(name)?;
     Ok(ExitCode::SUCCESS)
 }
 
