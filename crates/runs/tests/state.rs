@@ -105,6 +105,26 @@ fn a_reader_of_weights_reads_them_once_and_needs_no_optimizer() {
 }
 
 #[test]
+fn weights_that_are_not_finite_are_refused_by_every_reader() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = CheckpointStore::at(directory.path().join("checkpoints"));
+    let mut state = state(7);
+    // As a file whose checksum is right, which no training writes.
+    state.model.get_mut("layer.weight").unwrap().values[2] = f32::NAN;
+    store.save(state, about(""), 3).unwrap();
+    let path = directory.path().join("checkpoints/step-00000007");
+    let readings = [
+        Checkpoint::open(&path).map(drop),
+        Checkpoint::find(&path).map(drop),
+        Checkpoint::find_weights(&path).map(drop),
+    ];
+    for reading in readings {
+        let refused = reading.unwrap_err().to_string();
+        assert!(refused.contains("layer.weight") && refused.contains("model.safetensors"), "{refused}");
+    }
+}
+
+#[test]
 fn of_averaged_weights_the_averages_are_read_and_the_raw_ones_on_demand() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path(), &[]);

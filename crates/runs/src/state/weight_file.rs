@@ -24,12 +24,13 @@ pub(super) fn encoded(tensors: Named<HostTensor>, path: &Path) -> Result<Vec<u8>
     tensor_file::encode(&tensors).map_err(|error| of_file(path, error))
 }
 
-/// Decodes the safetensors file `path`.
+/// Decodes the safetensors file `path`, and refuses what [`check`] refuses.
 pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Named<HostTensor>, StateError> {
+    check(bytes, path)?;
     tensor_file::decode(bytes).map_err(|error| of_file(path, error))
 }
 
-/// Checks that [`decode`] reads the file `path`.
+/// Checks that the safetensors file `path` can be decoded, and that all its values are finite: no training saves others.
 pub(super) fn check(bytes: &[u8], path: &Path) -> Result<(), StateError> {
     tensor_file::check(bytes).map_err(|error| of_file(path, error))
 }
