@@ -52,7 +52,7 @@ macro_rules! plain {
 
             fn tensor(primitive: FloatTensor<Self>) -> AnyTensor {
                 match primitive.dtype() {
-                    DType::U32 => {
+                    DType::U32 | DType::U8 => {
                         let tensor = Tensor::<1, Int>::from_primitive::<Self>(primitive).into_bridge();
                         AnyTensor::from_parts(tensor.shape().num_dims(), tensor)
                     }

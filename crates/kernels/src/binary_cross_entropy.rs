@@ -6,7 +6,11 @@ use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 use crate::{
-    any_tensor::ranked, blocks::change_rows, custom_op::CustomOp, flex_tensor::vector, kernels::Kernels,
+    any_tensor::ranked,
+    blocks::{ByClosure, change_rows},
+    custom_op::CustomOp,
+    flex_tensor::vector,
+    kernels::Kernels,
 };
 
 /// −y log σ(x) − (1 − y) log(1 − σ(x)) of each logit x and target y, composed of Burn's operations: x (½ − y) + |x| / 2 +
@@ -93,11 +97,12 @@ pub fn mean_loss_backward(
             |logits, rest| {
                 let [targets, scale] = [0, 1].map(|index: usize| rest[index].storage::<f32>());
                 let scale = scale[0];
-                change_rows(logits, DType::F32, width, |at, block| {
+                let change = ByClosure(|at, block| {
                     for (value, target) in block.iter_mut().zip(&targets[at..]) {
                         *value = scale * (1.0 / (1.0 + (-*value).exp()) - smooth(*target, smoothing));
                     }
-                })
+                });
+                change_rows(logits, DType::F32, width, change)
             },
         );
     }

@@ -7,7 +7,7 @@ use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 use crate::{
-    simd::by_vectors,
+    simd::{SimdLoops, vectorised},
     stored_float::{BLOCK, StoredFloat, StoredFloats, by_dtype},
     uninit,
 };
@@ -15,16 +15,41 @@ use crate::{
 /// Elements that make a task worth its cost.
 const TASK: usize = 16 << 10;
 
+/// A change of elements.
+pub(crate) trait Change: Sync {
+    /// Changes a block, whose first element has the index `at`: at most [`BLOCK`] elements, all in one row. With `#[inline(always)]` its loops
+    /// are vectorised.
+    fn change(&self, at: usize, block: &mut [f32]);
+}
+
+/// A change by a closure. The compiler inlines only short ones into the functions in which vector instructions are enabled.
+pub(crate) struct ByClosure<F: Fn(usize, &mut [f32]) + Sync>(pub(crate) F);
+
+impl<F: Fn(usize, &mut [f32]) + Sync> Change for ByClosure<F> {
+    #[inline(always)]
+    fn change(&self, at: usize, block: &mut [f32]) {
+        (self.0)(at, block);
+    }
+}
+
 /// Changes the elements of a contiguous `tensor` and gives them in the format `dtype`: in place, if that is their format
-/// and nobody else holds the tensor. `change` takes the index of an element and a block from it on: at most [`BLOCK`]
-/// elements, all in one row of `row` elements.
-pub(crate) fn change_rows(
-    tensor: FlexTensor,
-    dtype: DType,
-    row: usize,
-    change: impl Fn(usize, &mut [f32]) + Sync,
-) -> FlexTensor {
-    change_blocks(tensor, dtype, row.max(1), &|at, values| by_vectors(|| change(at, values)))
+/// and nobody else holds the tensor. A row has `row` elements.
+pub(crate) fn change_rows(tensor: FlexTensor, dtype: DType, row: usize, change: impl Change) -> FlexTensor {
+    change_blocks(tensor, dtype, row.max(1), &|at, block| vectorised(Changed { change: &change, at, block }))
+}
+
+/// A block to change.
+struct Changed<'a, C> {
+    change: &'a C,
+    at: usize,
+    block: &'a mut [f32],
+}
+
+impl<C: Change> SimdLoops for Changed<'_, C> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        self.change.change(self.at, self.block);
+    }
 }
 
 /// Changes a block, whose first element has the given index.
@@ -40,33 +65,59 @@ fn change_blocks(tensor: FlexTensor, dtype: DType, row: usize, change: &ChangeBl
 }
 
 fn changed<E: StoredFloat>(mut tensor: FlexTensor, row: usize, change: &ChangeBlock<'_>) -> FlexTensor {
-    each_block(E::storage(&mut tensor), row, |at, block| E::change(block, |values| change(at, values)));
+    each_row(E::storage(&mut tensor), row, |at, row| vectorised(ChangedRow { at, row, change }));
     tensor
 }
 
 fn written<E: StoredFloat>(tensor: &FlexTensor, row: usize, change: &ChangeBlock<'_>) -> FlexTensor {
     let read = StoredFloats::of(tensor);
     let write = |output: &mut [MaybeUninit<E>]| {
-        each_block(output, row, |at, block| {
-            let mut converted = [0.0; BLOCK];
-            let values = read.read(at..at + block.len(), &mut converted);
-            E::write(block, values, |values| change(at, values));
-        });
+        each_row(output, row, |at, row| vectorised(WrittenRow { at, row, read, change }));
     };
-    // SAFETY: the blocks cover the output, and each is written completely.
+    // SAFETY: the rows cover the output, and each is written completely.
     let output = unsafe { uninit::written(tensor.shape().num_elements(), write) };
     E::tensor(output, tensor.shape())
 }
 
-fn each_block<E: Send>(elements: &mut [E], row: usize, work: impl Fn(usize, &mut [E]) + Sync) {
+fn each_row<E: Send>(elements: &mut [E], row: usize, work: impl Fn(usize, &mut [E]) + Sync) {
     let rows = elements.par_chunks_mut(row).enumerate().with_min_len(TASK.div_ceil(row));
-    rows.for_each(|(index, elements)| {
-        by_vectors(|| {
-            for (block, elements) in elements.chunks_mut(BLOCK).enumerate() {
-                work(index * row + block * BLOCK, elements);
-            }
-        });
-    });
+    rows.for_each(|(index, elements)| work(index * row, elements));
+}
+
+/// A row to change, whose first element has the index `at`.
+struct ChangedRow<'a, E> {
+    at: usize,
+    row: &'a mut [E],
+    change: &'a ChangeBlock<'a>,
+}
+
+impl<E: StoredFloat> SimdLoops for ChangedRow<'_, E> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        for (block, elements) in self.row.chunks_mut(BLOCK).enumerate() {
+            E::change(elements, |values| (self.change)(self.at + block * BLOCK, values));
+        }
+    }
+}
+
+/// A row to write, whose first element has the index `at`: elements that are read, and changed.
+struct WrittenRow<'a, E> {
+    at: usize,
+    row: &'a mut [MaybeUninit<E>],
+    read: StoredFloats<'a>,
+    change: &'a ChangeBlock<'a>,
+}
+
+impl<E: StoredFloat> SimdLoops for WrittenRow<'_, E> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let mut converted = [0.0; BLOCK];
+        for (block, elements) in self.row.chunks_mut(BLOCK).enumerate() {
+            let at = self.at + block * BLOCK;
+            let values = self.read.read(at..at + elements.len(), &mut converted);
+            E::write(elements, values, |values| (self.change)(at, values));
+        }
+    }
 }
 
 /// Changes a range of the elements of a contiguous `tensor` that nobody else holds. `change` takes the index of an element

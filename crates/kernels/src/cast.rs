@@ -3,7 +3,7 @@ use burn_backend::DType;
 
 use crate::{
     any_tensor::{AnyTensor, ranked, with_rank},
-    blocks::change_rows,
+    blocks::{ByClosure, change_rows},
     custom_op::CustomOp,
     differentiable::differentiable,
     gpu::{self, on_gpu},
@@ -21,7 +21,7 @@ pub fn cast<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: Kernels) -
     }
     match (kernels, dtype) {
         (Kernels::Cpu, _) => CustomOp::change("cast", tensor, [], dtype, |tensor, _| {
-            change_rows(tensor, dtype, BLOCK, |_, _| {})
+            change_rows(tensor, dtype, BLOCK, ByClosure(|_, _| {}))
         }),
         (Kernels::Gpu, _) => {
             let operation = CustomOp::changing("cast", tensor, [], dtype);

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use crate::{
     any_tensor::ranked,
-    blocks::change_rows,
+    blocks::{ByClosure, change_rows},
     custom_op::CustomOp,
     flex_tensor::vector,
     gpu::{self, on_gpu},
@@ -121,7 +121,7 @@ pub fn mean_loss_backward(
             let [greatest, log_sum, scale] = [1, 2, 3].map(|index: usize| rest[index].storage::<f32>());
             let scale = scale[0];
             let spread = smoothing / width as f32;
-            change_rows(logits, DType::F32, width, |at, block| {
+            let change = ByClosure(|at, block| {
                 let row = at / width;
                 for value in block.iter_mut() {
                     *value = scale * (((*value - greatest[row]) - log_sum[row]).exp() - spread);
@@ -131,7 +131,8 @@ pub fn mean_loss_backward(
                 {
                     *value -= scale * (1.0 - smoothing);
                 }
-            })
+            });
+            change_rows(logits, DType::F32, width, change)
         });
     }
     let [greatest, log_sum] = [greatest, log_sum].map(|vector| vector.reshape([batch, 1]));

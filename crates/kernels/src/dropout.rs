@@ -3,7 +3,7 @@ use burn_backend::DType;
 use oomph_core::Generator;
 
 use crate::{
-    blocks::change_rows,
+    blocks::{ByClosure, change_rows},
     cast::cast,
     custom_op::CustomOp,
     gpu::{self, on_gpu},
@@ -62,12 +62,13 @@ pub fn dropped_onto<const D: usize>(
     let dtype = input.dtype();
     CustomOp::change("dropout_onto", input, [onto.into()], dtype, |input, rest| {
         let onto = StoredFloats::of(&rest[0]);
-        change_rows(input, dtype, BLOCK, |at, values| {
+        let change = ByClosure(|at, values| {
             let mut buffer = [0.0; BLOCK];
             mask.apply(at, values);
             let onto = onto.read(at..at + values.len(), &mut buffer);
             values.iter_mut().zip(onto).for_each(|(value, onto)| *value += onto);
-        })
+        });
+        change_rows(input, dtype, BLOCK, change)
     })
 }
 
@@ -92,7 +93,7 @@ pub fn dropped<const D: usize>(input: Tensor<D>, mask: &DropoutMask, kernels: Ke
         return cast(cast(input, DType::F32, kernels) * mask, dtype, kernels);
     }
     CustomOp::change("dropout", input, [], dtype, |input, _| {
-        change_rows(input, dtype, BLOCK, |at, values| mask.apply(at, values))
+        change_rows(input, dtype, BLOCK, ByClosure(|at, values| mask.apply(at, values)))
     })
 }
 

@@ -55,6 +55,7 @@ pub mod offload;
 mod optimizer_step;
 pub mod packed;
 mod panels;
+pub mod pool;
 mod prefetch;
 pub mod recurrent;
 mod reduce;
@@ -68,6 +69,7 @@ mod transpose;
 #[cfg(test)]
 mod truth;
 mod uninit;
+mod window;
 mod workers;
 
 use oomph_core::simd;

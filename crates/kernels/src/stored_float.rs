@@ -27,6 +27,7 @@ pub(crate) trait StoredFloat: Copy + Send + Sync {
     }
 
     /// Writes `values`, changed by `change`, to `to`, which has the same length: at most [`BLOCK`].
+    #[inline(always)]
     fn write(to: &mut [MaybeUninit<Self>], values: &[f32], change: impl FnOnce(&mut [f32])) {
         let mut buffer = [0.0; BLOCK];
         let buffer = &mut buffer[..to.len()];
@@ -38,6 +39,7 @@ pub(crate) trait StoredFloat: Copy + Send + Sync {
     }
 
     /// Changes `values`, at most [`BLOCK`], by way of 32 bits.
+    #[inline(always)]
     fn change(values: &mut [Self], change: impl FnOnce(&mut [f32])) {
         let mut buffer = [0.0; BLOCK];
         let buffer = &mut buffer[..values.len()];
@@ -56,12 +58,12 @@ macro_rules! value {
         impl StoredFloat for $value {
             const ZERO: Self = $zero;
 
-            #[inline]
+            #[inline(always)]
             fn widened(self) -> f32 {
                 $widened(self)
             }
 
-            #[inline]
+            #[inline(always)]
             fn rounded(value: f32) -> Self {
                 $rounded(value)
             }
@@ -83,7 +85,13 @@ macro_rules! value {
     };
 }
 
-value!(bf16, DType::BF16, bf16::ZERO, bf16::to_f32, bf16::from_f32);
+value!(
+    bf16,
+    DType::BF16,
+    bf16::ZERO,
+    |value: bf16| f32::from_bits(u32::from(value.to_bits()) << 16),
+    |value| { bf16::from_bits((nearest_bf16(value).to_bits() >> 16) as u16) }
+);
 value!(f16, DType::F16, f16::ZERO, f16::to_f32, f16::from_f32);
 value!(
     f32,
@@ -91,9 +99,11 @@ value!(
     0.0,
     |value| value,
     |value| value,
+    #[inline(always)]
     fn write(to: &mut [MaybeUninit<Self>], values: &[f32], change: impl FnOnce(&mut [f32])) {
         change(to.write_copy_of_slice(values));
     },
+    #[inline(always)]
     fn change(values: &mut [Self], change: impl FnOnce(&mut [f32])) {
         change(values);
     },
@@ -168,7 +178,7 @@ impl<'a> StoredFloats<'a> {
     }
 
     /// At most [`BLOCK`] elements as 32 bits; 16-bit elements are converted into `buffer`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read<'b>(self, range: Range<usize>, buffer: &'b mut Buffer) -> &'b [f32]
     where
         'a: 'b,
@@ -181,6 +191,7 @@ impl<'a> StoredFloats<'a> {
     }
 }
 
+#[inline(always)]
 fn widened<'b, E: StoredFloat>(values: &[E], buffer: &'b mut Buffer) -> &'b [f32] {
     for (wide, value) in buffer.iter_mut().zip(values) {
         *wide = value.widened();

@@ -1,5 +1,8 @@
 use burn::tensor::{DType, Device, Tensor, module::max_pool2d_with_indices};
-use oomph_kernels::norm::{Addend, Norm, moments, rectified_gradient};
+use oomph_kernels::{
+    norm::{Addend, Norm, moments, rectified_gradient},
+    pool::Windows,
+};
 
 use super::{CPU, FORMATS, copied, full, full_as, probe};
 use crate::probe::{Probe, Ready};
@@ -12,7 +15,10 @@ const SHAPES: [[usize; 2]; 10] =
 const MOST: usize = 4 << 20;
 
 pub(super) fn probes() -> Vec<Probe> {
-    let mut probes: Vec<Probe> = [1, 4, 16].into_iter().map(pool).collect();
+    let mut probes: Vec<Probe> = [1, 4, 16].into_iter().map(pool_of_burn).collect();
+    for dtype in FORMATS {
+        probes.extend([1, 4, 16].into_iter().flat_map(|batch| pools(batch, dtype)));
+    }
     for dtype in FORMATS {
         let batches = if dtype == DType::F32 { &[1, 4, 16, 64][..] } else { &[2, 16] };
         for [channels, size] in SHAPES {
@@ -73,7 +79,28 @@ fn with_gradient(
     })
 }
 
-fn pool(batch: usize) -> Probe {
+/// Our kernels of max pooling, both ways.
+fn pools(batch: usize, dtype: DType) -> [Probe; 2] {
+    const WINDOWS: Windows = Windows { kernel: 3, stride: 2, padding: 1 };
+    let shape = [batch, 64, 48, 48];
+    let forward = probe("max_pool", move |device| {
+        let images = full_as(shape, dtype, device);
+        move || -> Ready {
+            let images = images.clone();
+            Box::new(move || drop(WINDOWS.maxima(images, CPU)))
+        }
+    });
+    let backward = probe("max_pool_backward", move |device| {
+        let maxima = WINDOWS.maxima(full_as(shape, dtype, device), CPU);
+        move || -> Ready {
+            let (gradient, positions) = (maxima.values.clone(), maxima.positions.clone());
+            Box::new(move || drop(WINDOWS.backward(gradient, positions, shape, dtype, CPU)))
+        }
+    });
+    [forward, backward]
+}
+
+fn pool_of_burn(batch: usize) -> Probe {
     probe("max_pool2d_with_indices", move |device| {
         let images = full([batch, 64, 48, 48], device);
         move || -> Ready {

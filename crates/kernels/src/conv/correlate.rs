@@ -12,17 +12,16 @@ use std::{mem::MaybeUninit, ops::Range};
 
 use oomph_core::{Account, charge};
 
-use super::{
-    product::ConvSizes,
-    window::{Axis, Line, PixelRun},
-};
+use super::product::ConvSizes;
 use crate::{
     custom_op::Workspace,
     interleave::interleave,
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, with_values},
     tile::{Factors, ScatteredColumns, Tile, TileColumn},
-    uninit, workers,
+    uninit,
+    window::{Axis, Line, PixelRun},
+    workers,
 };
 
 /// Pixels multiplied at once: that many rows of a tile fit into the first-level cache.

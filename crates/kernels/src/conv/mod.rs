@@ -15,7 +15,6 @@ mod operations;
 mod pieces;
 mod product;
 mod sums_by_unit;
-mod window;
 mod winograd;
 
 use burn::tensor::{Tensor, module, ops::ConvOptions};

@@ -15,7 +15,6 @@ use super::{
     gather::Gather,
     product::{ConvProduct, ConvSizes},
     sums_by_unit::SumsByUnit,
-    window::{Axis, backward_grids},
     winograd::Winograd,
 };
 use crate::{
@@ -24,6 +23,7 @@ use crate::{
     flex_tensor::{tensor, zeros},
     stored_float::{StoredFloat, StoredFloats, by_dtype},
     uninit,
+    window::{Axis, backward_grids},
 };
 
 /// The sizes of a convolution, and its axes down and across.

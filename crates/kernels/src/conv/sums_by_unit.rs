@@ -10,11 +10,11 @@ use burn_backend::DType;
 use oomph_bf16::{SIDE, Vectors};
 use oomph_core::{Account, charge};
 
-use super::{
-    product::ConvSizes,
+use super::product::ConvSizes;
+use crate::{
+    matrix_unit::{Summands, UnitElement, UnitSums, parts_of, unit_for},
     window::{Axis, PixelRun},
 };
-use crate::matrix_unit::{Summands, UnitElement, UnitSums, parts_of, unit_for};
 
 /// Pixels that are summed at once, at most.
 const PIXELS: usize = 512;

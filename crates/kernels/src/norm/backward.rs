@@ -7,7 +7,7 @@ use super::{
     moments::sum,
 };
 use crate::{
-    blocks::change_rows,
+    blocks::{Change, change_rows},
     simd::{SimdLoops, vectorised},
     stored_float::{BLOCK, StoredFloats},
 };
@@ -50,19 +50,34 @@ impl NormBackward<'_> {
         weight: &[f32],
         shift: &[f32],
     ) -> FlexTensor {
-        let count = self.shape.count() as f32;
-        change_rows(gradient, dtype, self.shape.row, |at, gradient| {
-            let channel = self.shape.channel(at);
-            let mut buffer = [0.0; BLOCK];
-            let values = self.input.read(at..at + gradient.len(), &mut buffer);
-            self.masked(channel, values, gradient);
-            let (mean, scale) = (self.affine.mean[channel], self.affine.scale[channel]);
-            let slope = self.inverse[channel] * weight[channel] / count;
-            let constant = shift[channel] / count;
-            for (gradient, value) in gradient.iter_mut().zip(values) {
-                *gradient = scale * (*gradient - constant - (value - mean) * slope);
-            }
-        })
+        let row = self.shape.row;
+        change_rows(gradient, dtype, row, InputGradient { kernel: self, weight, shift })
+    }
+}
+
+/// Makes the gradient of the input from that of the output.
+struct InputGradient<'a> {
+    kernel: &'a NormBackward<'a>,
+    /// The gradients of weight and shift.
+    weight: &'a [f32],
+    shift: &'a [f32],
+}
+
+impl Change for InputGradient<'_> {
+    #[inline(always)]
+    fn change(&self, at: usize, gradient: &mut [f32]) {
+        let Self { kernel, weight, shift } = self;
+        let count = kernel.shape.count() as f32;
+        let channel = kernel.shape.channel(at);
+        let mut buffer = [0.0; BLOCK];
+        let values = kernel.input.read(at..at + gradient.len(), &mut buffer);
+        kernel.masked(channel, values, gradient);
+        let (mean, scale) = (kernel.affine.mean[channel], kernel.affine.scale[channel]);
+        let slope = kernel.inverse[channel] * weight[channel] / count;
+        let constant = shift[channel] / count;
+        for (gradient, value) in gradient.iter_mut().zip(values) {
+            *gradient = scale * (*gradient - constant - (value - mean) * slope);
+        }
     }
 }
 
@@ -91,5 +106,22 @@ impl SimdLoops for ChannelSums<'_> {
             weight += sum(masked);
         }
         *found = ((weight * f64::from(kernel.inverse[channel])) as f32, shift as f32);
+    }
+}
+
+/// Makes the gradient before a ReLU from the one behind it.
+pub(super) struct Masked<'a> {
+    /// What the ReLU made.
+    pub(super) output: StoredFloats<'a>,
+}
+
+impl Change for Masked<'_> {
+    #[inline(always)]
+    fn change(&self, at: usize, gradient: &mut [f32]) {
+        let mut buffer = [0.0; BLOCK];
+        let output = self.output.read(at..at + gradient.len(), &mut buffer);
+        for (gradient, output) in gradient.iter_mut().zip(output) {
+            *gradient = if *output > 0.0 { *gradient } else { 0.0 };
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 mod backward;
 mod channel_rows;
+mod forward;
 mod moments;
 mod on_gpu;
 mod shared_statistics;
@@ -19,11 +20,12 @@ use crate::{
     custom_op::CustomOp,
     flex_tensor::vector,
     kernels::Kernels,
-    stored_float::{BLOCK, StoredFloats},
+    stored_float::StoredFloats,
 };
 
-use backward::NormBackward;
+use backward::{Masked, NormBackward};
 use channel_rows::{ChannelRows, over_rows, rows_of};
+use forward::Normalised;
 
 pub(crate) use channel_rows::Affine;
 pub use moments::moments;
@@ -124,26 +126,15 @@ impl Norm {
             }
         }
         CustomOp::change("normalise", input, rest, dtype, |input, rest| {
-            let affine = Affine::of(&rest[..3]);
-            let addend = rest.get(3).map(StoredFloats::of);
-            let addend_affine = rest.get(4..).filter(|vectors| !vectors.is_empty()).map(Affine::of);
-            change_rows(input, dtype, shape.row, |at, block| {
-                let channel = shape.channel(at);
-                let normed = affine.of_channel(channel);
-                block.iter_mut().for_each(|value| *value = normed(*value));
-                if let Some(addend) = addend {
-                    let mut buffer = [0.0; BLOCK];
-                    let addend = addend.read(at..at + block.len(), &mut buffer);
-                    let both = block.iter_mut().zip(addend);
-                    match addend_affine.as_ref().map(|affine| affine.of_channel(channel)) {
-                        Some(normed) => both.for_each(|(value, addend)| *value += normed(*addend)),
-                        None => both.for_each(|(value, addend)| *value += addend),
-                    }
-                }
-                if rectify {
-                    block.iter_mut().for_each(|value| *value = value.max(0.0));
-                }
-            })
+            let addend_norm = rest.get(4..).filter(|vectors| !vectors.is_empty()).map(Affine::of);
+            let normalised = Normalised {
+                shape,
+                norm: Affine::of(&rest[..3]),
+                addend: rest.get(3).map(StoredFloats::of),
+                addend_norm,
+                rectify,
+            };
+            change_rows(input, dtype, shape.row, normalised)
         })
     }
 
@@ -230,13 +221,6 @@ pub fn rectified_gradient(gradient: Tensor<4>, output: &Tensor<4>, kernels: Kern
     let row = ChannelRows::of(output).row;
     let dtype = gradient.dtype();
     CustomOp::change("rectify_backward", gradient, [output.clone().into()], dtype, |gradient, rest| {
-        let output = StoredFloats::of(&rest[0]);
-        change_rows(gradient, dtype, row, |at, gradient| {
-            let mut buffer = [0.0; BLOCK];
-            let output = output.read(at..at + gradient.len(), &mut buffer);
-            for (gradient, output) in gradient.iter_mut().zip(output) {
-                *gradient = if *output > 0.0 { *gradient } else { 0.0 };
-            }
-        })
+        change_rows(gradient, dtype, row, Masked { output: StoredFloats::of(&rest[0]) })
     })
 }

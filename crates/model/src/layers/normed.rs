@@ -4,10 +4,10 @@ use oomph_kernels::{
     conv::{Convolved, Finish, Slide, conv2d, conv2d_backward},
     differentiable,
     norm::{Addend, Norm, NormGradients, rectified_gradient},
+    pool::{Maxima, Windows},
     ranked,
 };
 
-use super::pool::MaxPool2d;
 use crate::{AnyTensor, Policy, autodiff};
 
 /// A batch normalisation that is not yet computed: [`BatchNorm::normed`](super::BatchNorm::normed) gives it. The operation
@@ -142,8 +142,9 @@ impl Plain {
     }
 
     /// The maxima of the rectified activation.
-    pub(super) fn rectified_maxima(self, pool: &MaxPool2d) -> Tensor<4> {
-        pool.maxima(self.made(None, true)).0
+    pub(super) fn rectified_maxima(self, windows: Windows) -> Tensor<4> {
+        let kernels = self.policy.kernels;
+        windows.maxima(self.made(None, true), kernels).values
     }
 }
 
@@ -226,13 +227,13 @@ impl Deferred {
     }
 
     /// The maxima of the rectified activation. Keeps the input and the positions of the maxima.
-    pub(super) fn rectified_maxima(self, pool: MaxPool2d) -> Tensor<4> {
+    pub(super) fn rectified_maxima(self, windows: Windows) -> Tensor<4> {
         let (kept, norm, dims) = (self.kept(), self.norm.clone(), self.dims());
         let (kernels, dtype) = (self.policy.kernels, self.policy.dtype());
         let rectified = norm.apply(kept.clone(), Addend::Nothing, true, dtype, kernels);
-        let (output, indices) = pool.maxima(rectified);
-        ranked(differentiable(self.inputs(), output.into(), move |gradient, _| {
-            let gradient = pool.backward(ranked(gradient), indices, dims, dtype);
+        let Maxima { values, positions } = windows.maxima(rectified, kernels);
+        ranked(differentiable(self.inputs(), values.into(), move |gradient, _| {
+            let gradient = windows.backward(ranked(gradient), positions, dims, dtype, kernels);
             into_any(norm.backward(kept, gradient, true, kernels))
         }))
     }

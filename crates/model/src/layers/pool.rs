@@ -1,12 +1,12 @@
 use burn::{
     module::Module,
-    tensor::{
-        DType, Int, Tensor,
-        activation::relu,
-        module::{max_pool2d, max_pool2d_with_indices, max_pool2d_with_indices_backward},
-    },
+    tensor::{DType, Tensor, activation::relu, module::max_pool2d},
 };
-use oomph_kernels::{cast, differentiable, ranked};
+use oomph_kernels::{
+    cast, differentiable,
+    pool::{Maxima, Windows},
+    ranked,
+};
 use oomph_onnx::{Attribute, Graph, Value};
 
 use super::normed::{Form, Normed};
@@ -38,14 +38,14 @@ impl MaxPool2d {
     pub fn forward(&self, input: Tensor<4>, pass: &mut Pass) -> Result<Tensor<4>, ModelError> {
         let dims = self.checked(input.dims(), pass)?;
         let output = if pass.policy().lean {
-            let (pool, dtype) = (self.clone(), input.dtype());
-            let (output, indices) = self.maxima(autodiff::inner(input.clone()));
-            ranked(differentiable([input.into()], output.into(), move |gradient, _| {
-                [Some(pool.backward(ranked(gradient), indices, dims, dtype).into())]
+            let (windows, dtype, kernels) = (self.windows(), input.dtype(), pass.policy().kernels);
+            let Maxima { values, positions } = windows.maxima(autodiff::inner(input.clone()), kernels);
+            ranked(differentiable([input.into()], values.into(), move |gradient, _| {
+                [Some(windows.backward(ranked(gradient), positions, dims, dtype, kernels).into())]
             }))
         } else {
-            let [kernel, stride, padding] = self.window();
-            max_pool2d(input, kernel, stride, padding, [1, 1], false)
+            let Windows { kernel, stride, padding } = self.windows();
+            max_pool2d(input, [kernel; 2], [stride; 2], [padding; 2], [1; 2], false)
         };
         Ok(Self::done(dims, output, pass))
     }
@@ -59,12 +59,12 @@ impl MaxPool2d {
             Form::Made(normed) => self.forward(relu(*normed), pass),
             Form::Deferred(deferred) => {
                 let dims = self.checked(deferred.dims(), pass)?;
-                let output = deferred.rectified_maxima(self.clone());
+                let output = deferred.rectified_maxima(self.windows());
                 Ok(Self::done(dims, output, pass))
             }
             Form::Plain(plain) => {
                 let dims = self.checked(plain.dims(), pass)?;
-                Ok(Self::done(dims, plain.rectified_maxima(self), pass))
+                Ok(Self::done(dims, plain.rectified_maxima(self.windows()), pass))
             }
         }
     }
@@ -93,29 +93,8 @@ impl MaxPool2d {
         output
     }
 
-    /// Kernel, stride and padding.
-    fn window(&self) -> [[usize; 2]; 3] {
-        [[self.kernel; 2], [self.stride; 2], [self.kernel / 2; 2]]
-    }
-
-    /// The maxima of a plain tensor, and the position of each.
-    pub(super) fn maxima(&self, input: Tensor<4>) -> (Tensor<4>, Tensor<4, Int>) {
-        let [kernel, stride, padding] = self.window();
-        max_pool2d_with_indices(input, kernel, stride, padding, [1, 1], false)
-    }
-
-    /// Puts each gradient at the position of its maximum. `input` and `dtype` are shape and format of the input.
-    pub(super) fn backward(
-        &self,
-        gradient: Tensor<4>,
-        indices: Tensor<4, Int>,
-        input: [usize; 4],
-        dtype: DType,
-    ) -> Tensor<4> {
-        let [kernel, stride, padding] = self.window();
-        // Only shape and format of the input are read: a view of one element has them.
-        let like = Tensor::<4>::zeros([1; 4], (&gradient.device(), dtype)).expand(input);
-        max_pool2d_with_indices_backward(like, kernel, stride, padding, [1, 1], false, gradient, indices)
+    fn windows(&self) -> Windows {
+        Windows { kernel: self.kernel, stride: self.stride, padding: self.kernel / 2 }
     }
 }
 

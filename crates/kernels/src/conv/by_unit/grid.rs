@@ -1,7 +1,7 @@
 use oomph_bf16::SIDE;
 
-use crate::conv::{
-    product::ConvProduct,
+use crate::{
+    conv::product::ConvProduct,
     window::{Axis, PixelRun, kernel_indices},
 };
 

@@ -15,13 +15,13 @@ use oomph_core::{Account, charge};
 use super::{
     algorithm::{ConvAlgorithm, ConvFrame},
     product::{ConvProduct, ConvTask},
-    window::Axis,
 };
 use crate::{
     custom_op::split,
     matrix_unit::{UnitElement, elements_around_lines, elements_of_lines, parts_of, unit_for},
     tile::Tile,
     uninit,
+    window::Axis,
 };
 
 use grid::{Grid, Piece, Run};

@@ -1,10 +1,7 @@
 //! How the pixels of a convolution are cut into blocks.
 
 use super::grid::Grid;
-use crate::{
-    conv::{product::ConvProduct, window::Axis},
-    tile::Tile,
-};
+use crate::{conv::product::ConvProduct, tile::Tile, window::Axis};
 
 /// The least and the most columns of a block, if the images allow.
 const COLUMNS: [usize; 2] = [128, 512];

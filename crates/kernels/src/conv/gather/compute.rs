@@ -7,12 +7,10 @@ use super::{
     grid::{Grid, Panel},
 };
 use crate::{
-    conv::{
-        product::ConvTask,
-        window::{Axis, PixelRun},
-    },
+    conv::product::ConvTask,
     stored_float::StoredFloat,
     tile::{Factors, ScatteredColumns, TileColumn},
+    window::{Axis, PixelRun},
 };
 
 impl Grid {

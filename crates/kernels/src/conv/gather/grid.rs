@@ -3,9 +3,9 @@ use std::ops::Range;
 use oomph_core::{Account, charge};
 
 use crate::{
-    conv::window::{Axis, Line},
     stored_float::StoredFloat,
     tile::Tile,
+    window::{Axis, Line},
 };
 
 /// The approximate number of inner indices multiplied at once: that many rows of a tile fit into the first-level cache.

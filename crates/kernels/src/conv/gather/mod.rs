@@ -19,13 +19,13 @@ use oomph_core::{Account, charge};
 use super::{
     algorithm::{ConvAlgorithm, ConvFrame, fill_tiles},
     product::ConvTask,
-    window::kernel_indices,
 };
 use crate::{
     interleave::{interleave, interleave_some},
     simd::SimdLoops,
     stored_float::StoredFloat,
     uninit::{self, UninitSlice},
+    window::kernel_indices,
 };
 
 use blocking::LEAST_ROWS;

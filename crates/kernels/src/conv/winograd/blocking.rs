@@ -1,10 +1,7 @@
 //! Sizes of the algorithm, and where it pays.
 
 use super::blocks::Blocks;
-use crate::{
-    conv::{product::ConvProduct, window::Axis},
-    tile::Tile,
-};
+use crate::{conv::product::ConvProduct, tile::Tile, window::Axis};
 
 /// Pixels of a patch down and across.
 pub(super) const PATCH: usize = 2;

@@ -1,26 +1,26 @@
-//! Which pixels of its source a convolution reads, and the layout of copies of them: zeros surround the pixels there, so that each tap is at
+//! Which pixels of its source a convolution or a pooling reads, and the layout of copies of them: zeros surround the pixels there, so that each tap is at
 //! a fixed distance from its pixel.
 
 use std::ops::Range;
 
 /// One dimension of a convolution. Pixel i of its grid reads the source at i·stride + low + t for tap t.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     /// Pixels of the grid.
-    pub(super) grid: usize,
+    pub(crate) grid: usize,
     /// In the target: the index of the grid's pixel 0, and the distance between its pixels.
-    pub(super) target: [usize; 2],
+    pub(crate) target: [usize; 2],
     /// Pixels of the source.
-    pub(super) source: usize,
-    pub(super) stride: usize,
-    pub(super) low: isize,
+    pub(crate) source: usize,
+    pub(crate) stride: usize,
+    pub(crate) low: isize,
     /// The index in the kernel of each tap.
-    pub(super) taps: Vec<usize>,
+    pub(crate) taps: Vec<usize>,
 }
 
 impl Axis {
     /// A convolution of `source` pixels with `kernel` taps.
-    pub(super) fn forward(source: usize, kernel: usize, stride: usize, padding: usize) -> Self {
+    pub(crate) fn forward(source: usize, kernel: usize, stride: usize, padding: usize) -> Self {
         Self {
             grid: (source + 2 * padding).saturating_sub(kernel) / stride + 1,
             target: [0, 1],
@@ -34,7 +34,7 @@ impl Axis {
     /// The way back to the input, to those of its pixels that are `first` behind a multiple of the stride.
     ///
     /// Pixel p was read by pixel (p + padding − tap) / stride of the output, where that is a whole number.
-    pub(super) fn backward(&self, first: usize) -> Self {
+    pub(crate) fn backward(&self, first: usize) -> Self {
         let (stride, padding) = (self.stride as isize, -self.low);
         let reached = |tap: &usize| (first as isize + padding - *tap as isize) % stride == 0;
         // The last tap reads the lowest pixel.
@@ -51,23 +51,23 @@ impl Axis {
     }
 
     /// Whether it has three taps, and every pixel reads the source at its own index and its two neighbours.
-    pub(super) fn reads_three_around(&self) -> bool {
+    pub(crate) fn reads_three_around(&self) -> bool {
         self.taps.len() == 3 && self.stride == 1 && self.low == -1 && self.grid == self.source
     }
 
     /// Whether there is one tap, and every pixel reads the source at its own index.
-    pub(super) fn reads_as_it_lies(&self) -> bool {
+    pub(crate) fn reads_as_it_lies(&self) -> bool {
         self.taps.len() == 1 && self.stride == 1 && self.low == 0 && self.grid == self.source
     }
 
     /// The pixel of the source that a pixel of the grid reads for a tap; `None` if it is a zero around the source.
-    pub(super) fn read(&self, pixel: usize, tap: usize) -> Option<usize> {
+    pub(crate) fn read(&self, pixel: usize, tap: usize) -> Option<usize> {
         let read = (pixel * self.stride + tap) as isize + self.low;
         usize::try_from(read).ok().filter(|read| *read < self.source)
     }
 
     /// The pixels of the grid that read pixels of the source for a tap.
-    pub(super) fn pixels_within(&self, tap: usize) -> Range<usize> {
+    pub(crate) fn pixels_within(&self, tap: usize) -> Range<usize> {
         let reached = |limit: isize| {
             let ahead = limit - self.low - tap as isize;
             usize::try_from(ahead).unwrap_or(0).div_ceil(self.stride).min(self.grid)
@@ -82,14 +82,14 @@ impl Axis {
 }
 
 /// The grids of the way back through a convolution with these axes.
-pub(super) fn backward_grids([down, across]: &[Axis; 2]) -> Vec<[Axis; 2]> {
+pub(crate) fn backward_grids([down, across]: &[Axis; 2]) -> Vec<[Axis; 2]> {
     let firsts = (0..down.stride).flat_map(|y| (0..across.stride).map(move |x| [y, x]));
     let grids = firsts.map(|[y, x]| [down.backward(y), across.backward(x)]);
     grids.filter(|axes| axes.iter().all(|axis| axis.grid > 0 && !axis.taps.is_empty())).collect()
 }
 
 /// The index in a kernel of each tap of two axes.
-pub(super) fn kernel_indices(
+pub(crate) fn kernel_indices(
     [down, across]: &[Axis; 2],
     [_, width]: [usize; 2],
 ) -> impl Iterator<Item = usize> {
@@ -98,7 +98,7 @@ pub(super) fn kernel_indices(
 
 /// A copy of a source along an axis, with zeros where it ends, for some neighbouring pixels of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// The elements that one tap reads for neighbouring pixels are contiguous.
     ByTap {
         /// Elements of each phase.
@@ -112,12 +112,12 @@ pub(super) enum Line {
 }
 
 impl Line {
-    pub(super) fn by_tap(axis: &Axis, pixels: usize) -> Self {
+    pub(crate) fn by_tap(axis: &Axis, pixels: usize) -> Self {
         Self::ByTap { length: pixels + (axis.taps.len().max(1) - 1) / axis.stride }
     }
 
     /// Elements.
-    pub(super) fn length(self, axis: &Axis) -> usize {
+    pub(crate) fn length(self, axis: &Axis) -> usize {
         match self {
             Self::ByTap { length } => axis.phases() * length,
             Self::ByPixel { pixels } => (pixels.max(1) - 1) * axis.phases() + axis.taps.len(),
@@ -125,7 +125,7 @@ impl Line {
     }
 
     /// The position of a pixel's first element.
-    pub(super) fn pixel(self, axis: &Axis, pixel: usize) -> usize {
+    pub(crate) fn pixel(self, axis: &Axis, pixel: usize) -> usize {
         match self {
             Self::ByTap { .. } => pixel,
             Self::ByPixel { .. } => pixel * axis.phases(),
@@ -133,7 +133,7 @@ impl Line {
     }
 
     /// The distance from a pixel's first element to its element for a tap.
-    pub(super) fn tap(self, axis: &Axis, tap: usize) -> usize {
+    pub(crate) fn tap(self, axis: &Axis, tap: usize) -> usize {
         match self {
             Self::ByTap { length } => tap % axis.stride * length + tap / axis.stride,
             Self::ByPixel { .. } => tap,
@@ -141,7 +141,7 @@ impl Line {
     }
 
     /// The runs of source pixels in a line that begins with pixel `from` of the grid. All other elements are zero.
-    pub(super) fn runs(self, axis: &Axis, from: usize) -> Vec<PixelRun> {
+    pub(crate) fn runs(self, axis: &Axis, from: usize) -> Vec<PixelRun> {
         let begin = (from * axis.stride) as isize + axis.low;
         match self {
             Self::ByTap { length } => (0..axis.phases())
@@ -163,20 +163,20 @@ impl Line {
 
 /// Elements of a line that are pixels of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PixelRun {
+pub(crate) struct PixelRun {
     /// The index of its first pixel in the line.
-    pub(super) at: usize,
-    pub(super) length: usize,
+    pub(crate) at: usize,
+    pub(crate) length: usize,
     /// The index of its first pixel in the source.
-    pub(super) source: usize,
+    pub(crate) source: usize,
     /// The distance between its pixels in the source.
-    pub(super) step: usize,
+    pub(crate) step: usize,
 }
 
 impl PixelRun {
     /// What the pixels `columns` of a line of a grid read for a tap, from a source with lines of `width` pixels; `None` if that is zeros alone.
     /// `at`: the place of the first of them in the copy.
-    pub(super) fn read(
+    pub(crate) fn read(
         [down, across]: &[Axis; 2],
         width: usize,
         [line, at]: [usize; 2],
@@ -192,7 +192,7 @@ impl PixelRun {
 
     /// Copies the pixels of a source to a line.
     #[inline(always)]
-    pub(super) fn copy<E: Copy>(self, source: &[E], line: &mut [E]) {
+    pub(crate) fn copy<E: Copy>(self, source: &[E], line: &mut [E]) {
         let (from, to) = (&source[self.source..], &mut line[self.at..self.at + self.length]);
         match self.step {
             1 => copy_few(&from[..self.length], to),
