@@ -2,14 +2,15 @@
 
 use std::{
     arch::x86_64::{
-        __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_load_si512, _mm512_loadu_ps, _mm512_set1_epi32,
-        _mm512_setzero_ps, _mm512_storeu_ps,
+        __m512, __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_load_si512, _mm512_loadu_ps, _mm512_loadu_si512,
+        _mm512_set1_epi32, _mm512_setzero_ps, _mm512_storeu_ps,
     },
     mem, ptr,
+    slice::ChunksExact,
 };
 
 use crate::{
-    Element, Line,
+    Element, Line, Shift,
     blocks::Blocks,
     line::{OF_TILE, SIDE},
 };
@@ -77,13 +78,13 @@ unsafe fn rows<E: Element, const ROWS: usize>(
     stride: usize,
     add: bool,
 ) {
-    // SAFETY: the caller promises memory of these rows.
-    let place = |row: usize, half: usize| unsafe { to.add((first + row) * stride + half * OF_TILE) };
     let mut sums = [[_mm512_setzero_ps(); 2]; ROWS];
+    // SAFETY: the caller promises memory of these rows.
+    let to = unsafe { to.add(first * stride) };
     if add {
         for (row, sums) in sums.iter_mut().enumerate() {
             // SAFETY: the row has 32 numbers.
-            *sums = [0, 1].map(|half| unsafe { _mm512_loadu_ps(place(row, half)) });
+            *sums = [0, OF_TILE].map(|at| unsafe { _mm512_loadu_ps(to.add(row * stride + at)) });
         }
     }
     let of_step = SIDE * E::PARTS;
@@ -92,20 +93,95 @@ unsafe fn rows<E: Element, const ROWS: usize>(
             let left = &left[of_left * SIDE + first..][..ROWS];
             let (even, odd) = right[of_right * SIDE..][..SIDE].split_at(OF_TILE);
             for pair in 0..OF_TILE {
-                let columns = [pairs(&even[pair]), pairs(&odd[pair])];
-                for (row, sums) in left.iter().zip(&mut sums) {
-                    let row = same_pairs(row, pair);
-                    for (sum, columns) in sums.iter_mut().zip(columns) {
-                        *sum = _mm512_dpbf16_ps(*sum, row, columns);
-                    }
-                }
+                add_products(&mut sums, left, pair, [pairs(&even[pair]), pairs(&odd[pair])]);
             }
         }
     }
+    // SAFETY: as above.
+    unsafe { store(sums, to, stride) };
+}
+
+/// Multiplies a strip of rows by 32 columns of planes, as [`PlaneUnit`](crate::PlaneUnit) says. `left` has the lines of each 16 planes, `right`
+/// is the first pair of the first column.
+///
+/// # Safety
+/// The processor has AVX-512's F and BF16. The lines are those of all shifts, behind `right` there are the pairs of the columns, and `to` has
+/// 32 rows of 32 numbers.
+#[target_feature(enable = "avx512f,avx512bf16")]
+pub(crate) unsafe fn planes(
+    left: ChunksExact<'_, Line>,
+    right: *const f32,
+    of_plane: usize,
+    shifts: &[Shift],
+    to: &mut [f32],
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        rows_of_planes::<11>(left.clone(), 0, right, of_plane, shifts, to);
+        rows_of_planes::<11>(left.clone(), 11, right, of_plane, shifts, to);
+        rows_of_planes::<10>(left, 22, right, of_plane, shifts, to);
+    }
+}
+
+/// As [`planes`], of some rows, from `first` on.
+///
+/// # Safety
+/// As for [`planes`], whose rows these are.
+#[target_feature(enable = "avx512f,avx512bf16")]
+unsafe fn rows_of_planes<const ROWS: usize>(
+    left: ChunksExact<'_, Line>,
+    first: usize,
+    right: *const f32,
+    of_plane: usize,
+    shifts: &[Shift],
+    to: &mut [f32],
+) {
+    let mut sums = [[_mm512_setzero_ps(); 2]; ROWS];
+    for (step, left) in left.enumerate() {
+        for Shift { by, index } in shifts {
+            let left = &left[index * SIDE + first..][..ROWS];
+            for pair in 0..OF_TILE {
+                // SAFETY: the caller promises the pairs of these columns.
+                let columns = unsafe {
+                    let line = right.add((step * OF_TILE + pair) * of_plane + by);
+                    [0, OF_TILE].map(|at| bits(_mm512_loadu_si512(line.add(at).cast())))
+                };
+                add_products(&mut sums, left, pair, columns);
+            }
+        }
+    }
+    // SAFETY: the caller promises memory of these rows.
+    unsafe { store(sums, to[first * SIDE..].as_mut_ptr(), SIDE) };
+}
+
+/// Adds the products of one pair of each row with the pairs of columns.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bf16")]
+fn add_products<const ROWS: usize>(
+    sums: &mut [[__m512; 2]; ROWS],
+    rows: &[Line],
+    pair: usize,
+    columns: [__m512bh; 2],
+) {
+    for (row, sums) in rows.iter().zip(sums) {
+        let row = same_pairs(row, pair);
+        for (sum, columns) in sums.iter_mut().zip(columns) {
+            *sum = _mm512_dpbf16_ps(*sum, row, columns);
+        }
+    }
+}
+
+/// Writes the sums of rows, which begin `stride` numbers behind each other.
+///
+/// # Safety
+/// The processor has AVX-512F, and behind `to` there are these rows, of 32 numbers each.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn store<const ROWS: usize>(sums: [[__m512; 2]; ROWS], to: *mut f32, stride: usize) {
     for (row, sums) in sums.into_iter().enumerate() {
         for (half, sums) in sums.into_iter().enumerate() {
             // SAFETY: the row has 32 numbers.
-            unsafe { _mm512_storeu_ps(place(row, half), sums) };
+            unsafe { _mm512_storeu_ps(to.add(row * stride + half * OF_TILE), sums) };
         }
     }
 }

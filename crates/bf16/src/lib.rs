@@ -38,6 +38,7 @@ mod packing {
 
     impl<E> Load for E {}
 }
+mod planes;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod tiles;
 #[cfg(test)]
@@ -46,5 +47,6 @@ mod unit;
 mod vectors;
 
 pub use line::{FEW_ROWS, Line, SIDE, lines};
+pub use planes::{PlaneUnit, Planes, Shift, pair};
 pub use unit::MatrixUnit;
 pub use vectors::{Element, Rounded, Vectors};

@@ -47,7 +47,7 @@ pub(crate) fn product<E: Element + Into<f64>>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FEW_ROWS, Line, MatrixUnit, Rounded, lines};
+    use crate::{FEW_ROWS, Line, MatrixUnit, Planes, Rounded, Shift, lines, pair};
 
     const ALL: [Instructions; 2] = [Instructions::Tiles, Instructions::Dots];
 
@@ -287,5 +287,50 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn planes_are_multiplied_as_columns_that_are_packed() {
+        let Some((unit, planes)) =
+            MatrixUnit::by(Instructions::Dots).and_then(|unit| Some((unit, unit.for_planes()?)))
+        else {
+            return println!("skipped: this processor has no {:?}", Instructions::Dots);
+        };
+        let (of_plane, steps, shifts, first) = (100, 2, [0, 1, 10, 11, 37], 7);
+        let inner = steps * shifts.len() * SIDE;
+        let left = numbers(3, 30 * inner, bf16::from_f32);
+        let source = numbers(4, steps * SIDE * of_plane, bf16::from_f32);
+        let of_pair = |at: usize| {
+            let (plane, position) = (at / of_plane, at % of_plane);
+            let [even, odd] = [0, 1].map(|odd| source[(2 * plane + odd) * of_plane + position]);
+            pair(even, odd)
+        };
+        let pairs: Vec<f32> = (0..steps * SIDE / 2 * of_plane).map(of_pair).collect();
+        // The same columns, as a matrix of all inner indices.
+        let element = |index: usize, column: usize| {
+            let (step, shift, channel) =
+                (index / SIDE / shifts.len(), shifts[index / SIDE % shifts.len()], index % SIDE);
+            source[(step * SIDE + channel) * of_plane + first + shift + column]
+        };
+        let right: Vec<bf16> =
+            (0..inner).flat_map(|index| (0..SIDE).map(move |column| element(index, column))).collect();
+        let mut strips = [vec![Line::ZERO; lines(30, inner, 1)], vec![Line::ZERO; lines(SIDE, inner, 1)]];
+        unit.pack_left(Vectors::along(&left, inner, 30), &mut strips[0]);
+        unit.pack_right(Vectors::across(&right, SIDE, SIDE, inner), &mut strips[1]);
+        let [mut expected, mut found] = [[1.0; SIDE * SIDE]; 2];
+        unit.multiply::<bf16>([&strips[0], &strips[1]], inner, &mut expected, false);
+        let right = Planes { pairs: &pairs, of_plane };
+        let mut all: Vec<_> = shifts.iter().enumerate().map(|(index, by)| Shift { by: *by, index }).collect();
+        planes.multiply(&strips[0], shifts.len(), right, &all, first, &mut found);
+        assert_eq!(found, expected);
+
+        // What is left out is not added, as if its rows were zeros.
+        let removed = all.remove(2);
+        let is_removed = |line: usize| line / SIDE % shifts.len() == removed.index;
+        let kept = |(line, row): (usize, &Line)| if is_removed(line) { Line::ZERO } else { *row };
+        let rows: Vec<Line> = strips[0].iter().enumerate().map(kept).collect();
+        unit.multiply::<bf16>([&rows, &strips[1]], inner, &mut expected, false);
+        planes.multiply(&strips[0], shifts.len(), right, &all, first, &mut found);
+        assert_eq!(found, expected);
     }
 }

@@ -8,6 +8,7 @@ mod algorithm;
 mod by_unit;
 mod convolved;
 mod correlate;
+mod direct;
 mod finish;
 mod gather;
 mod on_gpu;

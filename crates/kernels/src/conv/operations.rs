@@ -11,6 +11,7 @@ use super::{
     algorithm::ConvAlgorithm,
     by_unit::ByUnit,
     correlate::Correlate,
+    direct::Direct,
     finish::{Finish, Finishing},
     gather::Gather,
     product::{ConvProduct, ConvSizes},
@@ -80,6 +81,9 @@ fn multiply(
     finish: Option<Finish>,
 ) -> Tensor<4> {
     let dtype = inputs[0].dtype();
+    if let Some(direct) = Direct::where_it_pays(product, &grids, dtype) {
+        return multiply_by::<bf16>(name, inputs, &direct, finish);
+    }
     let fewer = Winograd::where_it_pays(product, &grids);
     match ByUnit::where_it_pays(product, &grids, dtype, fewer.is_some()) {
         Some(unit) if dtype == DType::BF16 => return multiply_by::<bf16>(name, inputs, &unit, finish),

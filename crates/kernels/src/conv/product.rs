@@ -69,6 +69,24 @@ impl<T: StoredFloat> ConvTask<'_, T> {
             None => write(products, to, |product| product),
         }
     }
+
+    /// Writes products to pixels of a row, of which the first one and the distance to the next one are given. Those of a finished output
+    /// are contiguous.
+    #[inline(always)]
+    pub(super) fn write_every(
+        &mut self,
+        image: usize,
+        row: usize,
+        [first, step]: [usize; 2],
+        products: &[f32],
+    ) {
+        if step == 1 {
+            return self.write(image, row, first, products);
+        }
+        let [_, pixels] = self.sizes;
+        let to = self.images[image][row * pixels..][..pixels][first..].iter_mut();
+        to.step_by(step).zip(products).for_each(|(to, product)| _ = to.write(T::rounded(*product)));
+    }
 }
 
 impl ConvProduct {

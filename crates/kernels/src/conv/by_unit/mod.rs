@@ -172,7 +172,6 @@ impl ByUnit {
         strips: Range<usize>,
         task: &mut ConvTask<'_, E>,
     ) {
-        let pixels = self.product.target[0] * self.product.target[1];
         let of_strip = products.len() / strips.len().max(1);
         let pieces: Vec<_> = charge(Account::Host, || {
             let with_target = |piece: Piece| (piece, grid.target(&piece));
@@ -182,16 +181,8 @@ impl ByUnit {
         for row in 0..task.rows {
             for (pieces, products) in pieces.iter().zip(products.chunks_exact(of_strip.max(1))) {
                 let products = &products[row * SIDE..][..SIDE];
-                for (piece, [first, step]) in pieces {
-                    let products = &products[piece.at..][..piece.length];
-                    if *step == 1 {
-                        task.write(piece.image, row, *first, products);
-                        continue;
-                    }
-                    let to = task.images[piece.image][row * pixels..][..pixels][*first..].iter_mut();
-                    to.step_by(*step)
-                        .zip(products)
-                        .for_each(|(to, product)| _ = to.write(E::rounded(*product)));
+                for (piece, target) in pieces {
+                    task.write_every(piece.image, row, *target, &products[piece.at..][..piece.length]);
                 }
             }
         }
