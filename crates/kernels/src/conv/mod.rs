@@ -203,6 +203,11 @@ mod tests {
             cases.push(case(3, [290, 210], [7, 5], [kernel, stride, padding]));
             cases.push(case(2, [1, 5], [4, 4], [kernel, stride, padding]));
         }
+        // Whole steps of channels, whose pixels are paired, and small images, which stand side by side.
+        for (kernel, stride, padding) in [(3, 1, 1), (3, 1, 0), (3, 2, 1), (5, 1, 2), (2, 1, 1)] {
+            cases.push(case(2, [32, 64], [20, 33], [kernel, stride, padding]));
+            cases.push(case(19, [64, 256], [5, 6], [kernel, stride, padding]));
+        }
         cases.push(case(2, [40, 130], [24, 25], [3, 1, 1]));
         cases.push(case(2, [210, 210], [23, 24], [1, 1, 0]));
         cases
@@ -335,6 +340,9 @@ mod tests {
             // Those of the matrix unit, for 32 bits too.
             case(5, [220, 230], [9, 8], [1, 1, 0]),
             case(9, [150, 330], [9, 8], [3, 2, 1]),
+            // Those of planes.
+            case(2, [64, 96], [30, 30], [3, 1, 1]),
+            case(19, [64, 256], [4, 4], [3, 1, 1]),
         ];
         for (case, dtype) in cases.into_iter().flat_map(|case| [(case, DType::F32), (case, DType::BF16)]) {
             let [input, weight, output] = case.dims();

@@ -5,6 +5,7 @@ mod sums;
 use burn::tensor::bf16;
 use burn_backend::DType;
 use oomph_bf16::{Element, Line, MatrixUnit, SIDE, Vectors, lines};
+use rayon::prelude::*;
 
 use crate::{stored_float::StoredFloat, uninit};
 
@@ -59,19 +60,26 @@ pub(crate) fn columns_of<E: Element>(
     }
 }
 
-/// Packs `count` vectors strip by strip, in all threads, into `memory`, which has room for them. `pack` takes the first vector of a strip, the
-/// number of its vectors, and its lines.
+/// Packs `count` vectors strip by strip, in all threads, into `memory`, which has room for them, and maybe lines that were packed before.
+/// `pack` takes the first vector of a strip, the number of its vectors, and its lines, and writes all of these.
 pub(crate) fn packed_in<E: Element>(
-    memory: Vec<Line>,
+    mut memory: Vec<Line>,
     count: usize,
     inner: usize,
     pack: impl Fn(usize, usize, &mut [Line]) + Sync,
 ) -> Vec<Line> {
     let (all, of_strip) = (lines(count, inner, E::PARTS), lines(1, inner, E::PARTS));
-    uninit::filled_in(memory, all, of_strip, |index, strip| {
+    let pack = |index: usize, strip: &mut [Line]| {
         let first = index * SIDE;
         pack(first, SIDE.min(count - first), strip);
-    })
+    };
+    if memory.len() < all {
+        return uninit::filled_in(memory, all, of_strip, pack);
+    }
+    // What was packed before need not be zeroed first.
+    memory.truncate(all);
+    memory.par_chunks_mut(of_strip.max(1)).enumerate().for_each(|(index, strip)| pack(index, strip));
+    memory
 }
 
 /// Vectors of a task: at most so many, and as many for all threads as can be.

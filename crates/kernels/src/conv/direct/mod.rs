@@ -251,3 +251,31 @@ impl ConvAlgorithm<bf16> for Direct {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conv::product::ConvSizes;
+
+    /// Images of a spot, where the algorithm is chosen.
+    fn images(batch: usize, channels: [usize; 2], size: usize, kernel: usize) -> Option<usize> {
+        let axes = [size; 2].map(|size| Axis::forward(size, kernel, 1, kernel / 2));
+        let sizes = ConvSizes { batch, channels, input: [size; 2], output: [size; 2], kernel: [kernel; 2] };
+        let direct = Direct::where_it_pays(ConvProduct::forward(sizes), &[axes], DType::BF16);
+        direct.map(|direct| direct.images)
+    }
+
+    #[test]
+    fn it_is_chosen_where_it_pays() {
+        if unit_for(DType::BF16, DType::BF16).and_then(MatrixUnit::for_planes).is_none() {
+            return println!("skipped: this processor has no dot products of bf16, or tiles");
+        }
+        assert_eq!(images(8, [64, 64], 56, 3), Some(1));
+        // Small images stand side by side, if several threads have tasks then.
+        assert!(images(32, [512, 512], 4, 3) > Some(1));
+        assert_eq!(images(2, [512, 512], 4, 3), None);
+        // Channels that are no whole steps, and kernels of one tap.
+        assert_eq!(images(8, [48, 64], 56, 3), None);
+        assert_eq!(images(8, [64, 64], 56, 1), None);
+    }
+}
