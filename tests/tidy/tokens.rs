@@ -30,11 +30,12 @@ const WRITERS: [&str; 6] = [
 ];
 
 /// The files that need `unsafe`.
-const UNSAFE: [&str; 18] = [
+const UNSAFE: [&str; 19] = [
     "crates/bf16/src/blocks.rs",
     "crates/bf16/src/dots.rs",
     "crates/bf16/src/line.rs",
     "crates/bf16/src/packing.rs",
+    "crates/bf16/src/planes.rs",
     "crates/bf16/src/tiles.rs",
     "crates/bf16/src/unit.rs",
     "crates/bf16/src/vectors.rs",
