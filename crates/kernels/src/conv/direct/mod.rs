@@ -68,12 +68,13 @@ impl Direct {
         }
         let tasks = |images| product.batch / images * product.rows.div_ceil(ROWS[0]);
         let of_spot = |images: &usize| *images == 1 || tasks(*images) >= TASKS;
-        let made = |images| charge(Account::Host, || Self::new(unit, planes, product, grids, images));
-        let fewest = IMAGES.iter().copied().filter(of_spot).map(made).min_by(|one, other| {
-            let [one, other] = [one, other].map(Self::share_of_time);
-            one.total_cmp(&other)
-        });
-        fewest.filter(|direct| product.rows >= SIDE && direct.share_of_time() <= MOST)
+        let timed = |images| {
+            let direct = charge(Account::Host, || Self::new(unit, planes, product, grids, images));
+            (direct.share_of_time(), direct)
+        };
+        let all = IMAGES.iter().copied().filter(of_spot).map(timed);
+        let (share, fastest) = all.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
+        (product.rows >= SIDE && share <= MOST).then_some(fastest)
     }
 
     fn new(
