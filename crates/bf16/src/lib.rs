@@ -40,13 +40,17 @@ mod packing {
 }
 mod planes;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod points;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod tiles;
 #[cfg(test)]
 mod truth;
 mod unit;
 mod vectors;
+mod winograd;
 
 pub use line::{FEW_ROWS, Line, SIDE, lines};
 pub use planes::{PlaneUnit, Planes, Shift, pair};
 pub use unit::MatrixUnit;
 pub use vectors::{Element, Rounded, Vectors};
+pub use winograd::{Neighbours, PairLine, POINTS, WindowLines, WinogradUnit};

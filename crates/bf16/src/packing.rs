@@ -245,7 +245,7 @@ unsafe fn put<E: Element>(vectors: Vectors<'_, E>, [first, index]: [usize; 2], l
 /// Exchanges lines, and the numbers of 32 bits in them.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn turn(lines: &mut [Line]) {
+pub(crate) fn turn(lines: &mut [Line]) {
     let mut square = [_mm512_setzero_si512(); OF_TILE];
     for (register, line) in square.iter_mut().zip(&*lines) {
         // SAFETY: a line is as large as a register, and aligned.

@@ -17,6 +17,7 @@ mod pieces;
 mod product;
 mod sums_by_unit;
 mod winograd;
+mod winograd_by_unit;
 
 use burn::tensor::{Tensor, module, ops::ConvOptions};
 use burn_backend::DType;

@@ -17,6 +17,7 @@ use super::{
     product::{ConvProduct, ConvSizes},
     sums_by_unit::SumsByUnit,
     winograd::Winograd,
+    winograd_by_unit::{WinogradByUnit, WinogradSums},
 };
 use crate::{
     any_tensor::ranked,
@@ -81,6 +82,9 @@ fn multiply(
     finish: Option<Finish>,
 ) -> Tensor<4> {
     let dtype = inputs[0].dtype();
+    if let Some(winograd) = WinogradByUnit::where_it_pays(product, &grids, dtype) {
+        return multiply_by::<bf16>(name, inputs, &winograd, finish);
+    }
     if let Some(direct) = Direct::where_it_pays(product, &grids, dtype) {
         return multiply_by::<bf16>(name, inputs, &direct, finish);
     }
@@ -141,9 +145,15 @@ pub(super) fn weight_backward(
 ) -> Tensor<4> {
     let (sizes, axes) = shapes(input.dims(), weight, slide);
     let dtype = input.dtype();
-    let unit = (dtype == gradient.dtype()).then(|| SumsByUnit::where_it_pays(sizes, &axes, dtype)).flatten();
+    let is_same = dtype == gradient.dtype();
+    let fewer = is_same.then(|| WinogradSums::where_it_pays(sizes, &axes, dtype)).flatten();
+    let unit = is_same.then(|| SumsByUnit::where_it_pays(sizes, &axes, dtype)).flatten();
     let correlate = Correlate::new(sizes, &axes);
-    let workspace = unit.as_ref().map_or_else(|| correlate.workspace(), |unit| unit.sums.workspace());
+    let workspace = match (&fewer, &unit) {
+        (Some(fewer), _) => fewer.workspace(),
+        (None, Some(unit)) => unit.sums.workspace(),
+        (None, None) => correlate.workspace(),
+    };
     let operation = CustomOp {
         name: "conv2d_weight_backward",
         inputs: vec![input.into(), gradient.into()],
@@ -152,12 +162,17 @@ pub(super) fn weight_backward(
     };
     let [gradient] = operation.run_within(workspace, |inputs| {
         let [input, gradient] = [&inputs[0], &inputs[1]].map(StoredFloats::of);
-        let elements = match (unit, input, gradient) {
-            (Some(unit), StoredFloats::F32(input), StoredFloats::F32(gradient)) => unit.run(input, gradient),
-            (Some(unit), StoredFloats::Bf16(input), StoredFloats::Bf16(gradient)) => {
+        let elements = match (fewer, unit, input, gradient) {
+            (Some(fewer), _, StoredFloats::Bf16(input), StoredFloats::Bf16(gradient)) => {
+                fewer.run(input, gradient)
+            }
+            (None, Some(unit), StoredFloats::F32(input), StoredFloats::F32(gradient)) => {
                 unit.run(input, gradient)
             }
-            _ => correlate.run(input, gradient, zeros(weight.iter().product())),
+            (None, Some(unit), StoredFloats::Bf16(input), StoredFloats::Bf16(gradient)) => {
+                unit.run(input, gradient)
+            }
+            (.., input, gradient) => correlate.run(input, gradient, zeros(weight.iter().product())),
         };
         vec![tensor(elements, &weight)]
     });

@@ -4,13 +4,13 @@ use super::blocks::Blocks;
 use crate::{conv::product::ConvProduct, tile::Tile, window::Axis};
 
 /// Pixels of a patch down and across.
-pub(super) const PATCH: usize = 2;
+pub(in crate::conv) const PATCH: usize = 2;
 
 /// Points of a window.
 pub(super) const POINTS: usize = 16;
 
 /// Elements of a kernel.
-pub(super) const TAPS: usize = 9;
+pub(in crate::conv) const TAPS: usize = 9;
 
 /// The least and the most patches that are computed at once.
 pub(super) const COLUMNS: [usize; 2] = [64, 128];

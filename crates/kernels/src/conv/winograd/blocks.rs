@@ -4,21 +4,21 @@ use crate::tile::Tile;
 
 /// Patches of all images, cut into blocks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Blocks {
+pub(in crate::conv) struct Blocks {
     tile: Tile,
     batch: usize,
     /// Patches of an image down and across.
-    pub(super) patches: [usize; 2],
+    pub(in crate::conv) patches: [usize; 2],
     /// Images of a block.
-    pub(super) images: usize,
+    pub(in crate::conv) images: usize,
     /// Rows of patches of a block.
-    pub(super) height: usize,
+    pub(in crate::conv) height: usize,
 }
 
 impl Blocks {
     /// Blocks of `least` to `most` patches, or of one row of patches if that has more, or of all patches if there are fewer.
     /// They are chosen such that few columns of the last tile are unused.
-    pub(super) fn new(tile: Tile, batch: usize, patches: [usize; 2], [least, most]: [usize; 2]) -> Self {
+    pub(in crate::conv) fn new(tile: Tile, batch: usize, patches: [usize; 2], [least, most]: [usize; 2]) -> Self {
         let [rows, width] = patches.map(|patches| patches.max(1));
         let batch = batch.max(1);
         let blocks = |images: usize| {
@@ -40,12 +40,12 @@ impl Blocks {
     }
 
     /// Columns of a block.
-    pub(super) fn columns(&self) -> usize {
+    pub(in crate::conv) fn columns(&self) -> usize {
         self.tile.padded_columns(self.of_each())
     }
 
     /// Columns of all blocks; the last blocks have fewer than others.
-    pub(super) fn computed(&self) -> usize {
+    pub(in crate::conv) fn computed(&self) -> usize {
         let [rows, width] = self.patches;
         let of_images = |images: usize| {
             let computed = |height: usize| self.tile.padded_columns(images * height * width);

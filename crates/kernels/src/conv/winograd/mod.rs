@@ -35,9 +35,11 @@ use crate::{
 
 use blocking::{POINTS, ROWS};
 use packing::WinogradPacking;
-use points::Windows;
 
-pub(super) use blocking::Winograd;
+pub(super) use blocking::{PATCH, TAPS, Winograd};
+pub(super) use blocks::Blocks;
+pub(super) use packing::kernel_points;
+pub(super) use points::Windows;
 
 impl<E: StoredFloat> ConvAlgorithm<E> for Winograd {
     type Weight = f32;

@@ -17,9 +17,6 @@ const ROWS: usize = 8;
 /// Channels that are transformed at once.
 const CHANNELS: usize = 16;
 
-/// One element of the kernels of some rows, or one of their points.
-type PackedRows = [f32; ROWS];
-
 /// Computes the points of the kernels of some channels, for at most a tile's rows.
 pub(super) struct WinogradPacking<'a, E> {
     pub(super) winograd: &'a Winograd,
@@ -56,8 +53,8 @@ impl<E: StoredFloat> SimdLoops for WinogradPacking<'_, E> {
             }
             for kernel in kernels.chunks_exact(TAPS * ROWS).take(count) {
                 let made = match winograd.turned {
-                    false => of_kernel(|tap| lanes(kernel, tap * ROWS)),
-                    true => of_kernel(|tap| lanes(kernel, (TAPS - 1 - tap) * ROWS)),
+                    false => kernel_points::<ROWS>(|tap| lanes(kernel, tap * ROWS)),
+                    true => kernel_points::<ROWS>(|tap| lanes(kernel, (TAPS - 1 - tap) * ROWS)),
                 };
                 for (points, made) in points.iter_mut().zip(&made) {
                     match of_tile {
@@ -71,14 +68,16 @@ impl<E: StoredFloat> SimdLoops for WinogradPacking<'_, E> {
     }
 }
 
-/// The points of kernels: across and then down.
+/// The points of kernels: across and then down. `tap` gives an element of all of them.
 #[inline(always)]
-fn of_kernel<'a>(tap: impl Fn(usize) -> &'a PackedRows) -> [PackedRows; POINTS] {
-    let mut across = [[[0.0; ROWS]; 4]; 3];
+pub(in crate::conv) fn kernel_points<'a, const COUNT: usize>(
+    tap: impl Fn(usize) -> &'a [f32; COUNT],
+) -> [[f32; COUNT]; POINTS] {
+    let mut across = [[[0.0; COUNT]; 4]; 3];
     for (row, across) in across.iter_mut().enumerate() {
         *across = of_three(tap(3 * row), tap(3 * row + 1), tap(3 * row + 2));
     }
-    let mut made = [[0.0; ROWS]; POINTS];
+    let mut made = [[0.0; COUNT]; POINTS];
     for column in 0..4 {
         let down = of_three(&across[0][column], &across[1][column], &across[2][column]);
         for (row, down) in down.into_iter().enumerate() {
@@ -90,7 +89,11 @@ fn of_kernel<'a>(tap: impl Fn(usize) -> &'a PackedRows) -> [PackedRows; POINTS] 
 
 /// The points of three elements.
 #[inline(always)]
-fn of_three(first: &PackedRows, second: &PackedRows, third: &PackedRows) -> [PackedRows; 4] {
+fn of_three<const COUNT: usize>(
+    first: &[f32; COUNT],
+    second: &[f32; COUNT],
+    third: &[f32; COUNT],
+) -> [[f32; COUNT]; 4] {
     let (mut ends, mut middle) = (sum(first, third), *second);
     ends.iter_mut().chain(&mut middle).for_each(|number| *number *= 0.5);
     [*first, sum(&ends, &middle), difference(&ends, &middle), *third]

@@ -9,13 +9,13 @@ use crate::{
 };
 
 /// The windows of a block of patches.
-pub(super) struct Windows {
-    pub(super) first_image: usize,
-    pub(super) images: usize,
+pub(in crate::conv) struct Windows {
+    pub(in crate::conv) first_image: usize,
+    pub(in crate::conv) images: usize,
     /// The first row of patches.
-    pub(super) first_row: usize,
+    pub(in crate::conv) first_row: usize,
     /// Rows of patches.
-    pub(super) height: usize,
+    pub(in crate::conv) height: usize,
 }
 
 impl Winograd {

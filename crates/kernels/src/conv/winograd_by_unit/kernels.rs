@@ -1,0 +1,68 @@
+//! Packs the points of kernels.
+
+use std::ops::Range;
+
+use burn::tensor::bf16;
+use oomph_bf16::{Line, MatrixUnit, POINTS, Rounded, SIDE, Vectors};
+
+use crate::{
+    conv::{
+        pieces::lanes,
+        winograd::{TAPS, kernel_points},
+    },
+    interleave::interleave,
+    simd::SimdLoops,
+};
+
+/// Channels that are transformed at once.
+const CHANNELS: usize = 16;
+
+/// Packs the points of the kernels of some rows, at most 32, for all channels: a strip for each point.
+pub(super) struct KernelPacking<'a> {
+    pub(super) unit: MatrixUnit,
+    pub(super) weights: &'a [bf16],
+    /// Elements between the weights of two rows, and of two channels.
+    pub(super) apart: [usize; 2],
+    pub(super) channels: usize,
+    pub(super) rows: Range<usize>,
+    /// Whether kernels are rotated by 180°.
+    pub(super) turned: bool,
+    pub(super) to: &'a mut [Line],
+}
+
+impl SimdLoops for KernelPacking<'_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let mut points = [[[0.0; SIDE]; SIDE]; POINTS];
+        let count = self.rows.len();
+        for first in (0..self.channels).step_by(SIDE) {
+            for (index, row) in self.rows.clone().enumerate() {
+                for half in (0..SIDE).step_by(CHANNELS) {
+                    let made = self.points(row, first + half);
+                    for (points, made) in points.iter_mut().zip(&made) {
+                        points[index][half..half + CHANNELS].copy_from_slice(made);
+                    }
+                }
+            }
+            for (points, to) in points.iter().zip(self.to.chunks_exact_mut(self.channels)) {
+                let rows = Vectors::along(Rounded::all(points.as_flattened()), SIDE, SIDE);
+                self.unit.pack_left(rows.some_of(0..count, 0..SIDE), &mut to[first..first + SIDE]);
+            }
+        }
+    }
+}
+
+impl KernelPacking<'_> {
+    /// The points of the kernels of a row for some channels.
+    #[inline(always)]
+    fn points(&self, row: usize, first: usize) -> [[f32; CHANNELS]; POINTS] {
+        let [of_row, of_channel] = self.apart;
+        let mut kernels = [0.0; TAPS * CHANNELS];
+        let kernel = |index: usize| &self.weights[row * of_row + (first + index) * of_channel..][..TAPS];
+        interleave(CHANNELS, kernel, 0..TAPS, &mut kernels, CHANNELS);
+        match self.turned {
+            false => kernel_points(|tap| lanes(&kernels, tap * CHANNELS)),
+            true => kernel_points(|tap| lanes(&kernels, (TAPS - 1 - tap) * CHANNELS)),
+        }
+    }
+}
