@@ -53,4 +53,4 @@ pub use line::{FEW_ROWS, Line, SIDE, lines};
 pub use planes::{PlaneUnit, Planes, Shift, pair};
 pub use unit::MatrixUnit;
 pub use vectors::{Element, Rounded, Vectors};
-pub use winograd::{Neighbours, PairLine, POINTS, WindowLines, WinogradUnit};
+pub use winograd::{Neighbours, POINTS, PairLine, WindowLines, WinogradUnit};

@@ -2,10 +2,10 @@
 
 use std::{
     arch::x86_64::{
-        __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castsi512_ps, _mm512_cvtne2ps_pbh,
-        _mm512_loadu_ps, _mm512_loadu_si512, _mm512_maskz_loadu_epi32, _mm512_permutex2var_ps,
-        _mm512_permutexvar_epi16, _mm512_set1_epi32, _mm512_set_epi32, _mm512_setzero_ps, _mm512_slli_epi32, _mm512_store_si512, _mm512_storeu_ps,
-        _mm512_sub_ps,
+        __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castsi512_ps,
+        _mm512_cvtne2ps_pbh, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_maskz_loadu_epi32,
+        _mm512_permutex2var_ps, _mm512_permutexvar_epi16, _mm512_set_epi32, _mm512_set1_epi32,
+        _mm512_setzero_ps, _mm512_slli_epi32, _mm512_store_si512, _mm512_storeu_ps, _mm512_sub_ps,
     },
     mem,
 };
@@ -128,10 +128,7 @@ fn alternating(first: i32) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn pixels([first, second, third, fourth]: [__m512; 4]) -> [__m512; 2] {
-    [
-        _mm512_add_ps(first, _mm512_add_ps(second, third)),
-        _mm512_sub_ps(_mm512_sub_ps(second, third), fourth),
-    ]
+    [_mm512_add_ps(first, _mm512_add_ps(second, third)), _mm512_sub_ps(_mm512_sub_ps(second, third), fourth)]
 }
 
 /// The points of the windows of 16 patches.

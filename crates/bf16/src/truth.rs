@@ -44,6 +44,16 @@ pub(crate) fn product<E: Element + Into<f64>>(
     })
 }
 
+/// Numbers between −1 and 1, which need all bits.
+pub(crate) fn numbers<E>(seed: u32, count: usize, of: fn(f32) -> E) -> Vec<E> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        of((state >> 8) as f32 / (1 << 23) as f32 - 1.0)
+    };
+    (0..count).map(|_| next()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,16 +70,6 @@ mod tests {
             }
             Some((instructions, unit?))
         })
-    }
-
-    /// Numbers between −1 and 1, which need all bits.
-    fn numbers<E>(seed: u32, count: usize, of: fn(f32) -> E) -> Vec<E> {
-        let mut state = seed;
-        let mut next = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            of((state >> 8) as f32 / (1 << 23) as f32 - 1.0)
-        };
-        (0..count).map(|_| next()).collect()
     }
 
     const SIZES: [[usize; 3]; 9] = [

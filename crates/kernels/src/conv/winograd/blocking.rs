@@ -62,7 +62,8 @@ impl Winograd {
         let patches = product.target.map(|pixels| pixels.div_ceil(PATCH));
         let rows = tile.padded_rows(product.rows).clamp(1, ROWS[1]);
         let most = (PRODUCTS / rows).min(COLUMNS[1]);
-        let blocks = Blocks::new(tile, product.batch, patches, [COLUMNS[0], most]);
+        let blocks =
+            Blocks::new(tile, product.batch, patches, [COLUMNS[0], most], product.rows.div_ceil(ROWS[0]));
         // The parts are as even as possible.
         let at_once = product.channels.div_ceil(product.channels.div_ceil(CHANNELS).max(1)).max(1);
         let turned = !axes[0].taps.is_sorted();

@@ -2,6 +2,9 @@
 
 use crate::tile::Tile;
 
+/// The tasks that threads share, at least, if there are as many images.
+pub(in crate::conv) const TASKS: usize = 8;
+
 /// Patches of all images, cut into blocks.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::conv) struct Blocks {
@@ -17,15 +20,23 @@ pub(in crate::conv) struct Blocks {
 
 impl Blocks {
     /// Blocks of `least` to `most` patches, or of one row of patches if that has more, or of all patches if there are fewer.
-    /// They are chosen such that few columns of the last tile are unused.
-    pub(in crate::conv) fn new(tile: Tile, batch: usize, patches: [usize; 2], [least, most]: [usize; 2]) -> Self {
+    /// They are chosen such that few columns of the last tile are unused, and that several threads have tasks of as many images, if images
+    /// are computed in so many `parts`.
+    pub(in crate::conv) fn new(
+        tile: Tile,
+        batch: usize,
+        patches: [usize; 2],
+        [least, most]: [usize; 2],
+        parts: usize,
+    ) -> Self {
         let [rows, width] = patches.map(|patches| patches.max(1));
         let batch = batch.max(1);
+        let most_images = (batch * parts / TASKS).max(1);
         let blocks = |images: usize| {
             let heights = 1..=(most / (images * width)).clamp(1, rows);
             heights.map(move |height| Self { tile, batch, patches: [rows, width], images, height })
         };
-        let all = (1..=(most / width).clamp(1, batch)).flat_map(blocks);
+        let all = (1..=(most / width).clamp(1, most_images)).flat_map(blocks);
         let fewest = all.clone().map(|blocks| blocks.computed()).min().unwrap_or_default();
         let good = all.filter(|blocks| blocks.computed() * 98 <= fewest * 100);
         let least = least.min(batch * rows * width);
@@ -66,7 +77,7 @@ mod tests {
         for (batch, patches) in
             [(32, [16, 16]), (32, [8, 8]), (32, [4, 4]), (32, [2, 2]), (8, [28, 28]), (8, [14, 14])]
         {
-            let blocks = Blocks::new(tile, batch, patches, [64, 128]);
+            let blocks = Blocks::new(tile, batch, patches, [64, 128], TASKS);
             assert!((64..=128).contains(&blocks.columns()), "{blocks:?}");
             let patches = batch * patches[0] * patches[1];
             assert!((patches..=patches + patches / 7).contains(&blocks.computed()), "{blocks:?}");
@@ -76,7 +87,7 @@ mod tests {
     #[test]
     fn few_or_wide_patches_make_a_block_too() {
         let tile = Tile { rows: 8, columns: 32 };
-        let columns = |batch, patches| Blocks::new(tile, batch, patches, [64, 128]).columns();
+        let columns = |batch, patches| Blocks::new(tile, batch, patches, [64, 128], TASKS).columns();
         assert_eq!([columns(1, [1, 1]), columns(0, [1, 1]), columns(3, [2, 150])], [32, 32, 160]);
     }
 }

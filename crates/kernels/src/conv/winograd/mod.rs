@@ -37,7 +37,7 @@ use blocking::{POINTS, ROWS};
 use packing::WinogradPacking;
 
 pub(super) use blocking::{PATCH, TAPS, Winograd};
-pub(super) use blocks::Blocks;
+pub(super) use blocks::{Blocks, TASKS};
 pub(super) use packing::kernel_points;
 pub(super) use points::Windows;
 

@@ -10,7 +10,6 @@ use crate::{
         pieces::lanes,
         winograd::{TAPS, kernel_points},
     },
-    interleave::interleave,
     simd::SimdLoops,
 };
 
@@ -57,12 +56,17 @@ impl KernelPacking<'_> {
     #[inline(always)]
     fn points(&self, row: usize, first: usize) -> [[f32; CHANNELS]; POINTS] {
         let [of_row, of_channel] = self.apart;
-        let mut kernels = [0.0; TAPS * CHANNELS];
-        let kernel = |index: usize| &self.weights[row * of_row + (first + index) * of_channel..][..TAPS];
-        interleave(CHANNELS, kernel, 0..TAPS, &mut kernels, CHANNELS);
+        let mut kernels = [[0.0; CHANNELS]; TAPS];
+        for index in 0..CHANNELS {
+            let kernel = lanes::<_, TAPS>(self.weights, row * of_row + (first + index) * of_channel);
+            for (to, weight) in kernels.iter_mut().zip(kernel) {
+                // What is not a number needs no quiet bit here.
+                to[index] = f32::from_bits(u32::from(weight.to_bits()) << 16);
+            }
+        }
         match self.turned {
-            false => kernel_points(|tap| lanes(&kernels, tap * CHANNELS)),
-            true => kernel_points(|tap| lanes(&kernels, (TAPS - 1 - tap) * CHANNELS)),
+            false => kernel_points(|tap| &kernels[tap]),
+            true => kernel_points(|tap| &kernels[TAPS - 1 - tap]),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::conv::{
 };
 
 /// The most patches of a block.
-pub(super) const PATCHES: usize = 256;
+pub(super) const PATCHES: usize = 512;
 
 /// Patches of a register.
 pub(super) const OF_REGISTER: usize = 16;

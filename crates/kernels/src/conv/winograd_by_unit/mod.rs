@@ -79,8 +79,9 @@ impl WinogradByUnit {
     fn new(unit: MatrixUnit, points: WinogradUnit, product: ConvProduct, axes: &[Axis; 2]) -> Self {
         let patches = product.target.map(|pixels| pixels.div_ceil(PATCH));
         let of_patch = POINTS * (product.channels * size_of::<bf16>() + SIDE * size_of::<f32>());
-        let most = (BYTES / of_patch.max(1) / SIDE * SIDE).clamp(SIDE, PATCHES);
-        let blocks = Blocks::new(tile(), product.batch, patches, [most / 2, most]);
+        let most = (BYTES / of_patch.max(1) / SIDE * SIDE).clamp(SIDE, PATCHES / 2);
+        let blocks =
+            Blocks::new(tile(), product.batch, patches, [most / 2, most], product.rows.div_ceil(ROWS[0]));
         let turned = !axes[0].taps.is_sorted();
         Self { unit, points, product, turned, blocks }
     }
@@ -94,8 +95,7 @@ impl WinogradByUnit {
         let (pixels, columns) = (batch * target[0] * target[1], self.blocks.computed());
         let parts = rows.div_ceil(ROWS[1]);
         let products = POINTS * channels * rows * columns / SIDE;
-        let beside =
-            columns * (channels * parts * OF_CHANNEL + rows * OF_ROW) + channels * rows * OF_KERNEL;
+        let beside = columns * (channels * parts * OF_CHANNEL + rows * OF_ROW) + channels * rows * OF_KERNEL;
         products + beside < TAPS * channels * rows * pixels / SIDE
     }
 
@@ -233,6 +233,115 @@ impl ConvAlgorithm<bf16> for WinogradByUnit {
                     self.put(&windows, row, products, pixels, task);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Tensor;
+
+    use super::*;
+    use crate::{
+        conv::{Slide, conv2d, conv2d_backward, product::ConvSizes},
+        kernels::Kernels,
+        truth::{distance, stored, values},
+    };
+
+    fn sizes(batch: usize, channels: [usize; 2], size: [usize; 2]) -> ConvSizes {
+        ConvSizes { batch, channels, input: size, output: size, kernel: [3; 2] }
+    }
+
+    /// Whether each of forward and the gradients of input and kernels is computed by fewer products.
+    fn pays(sizes: ConvSizes) -> [bool; 3] {
+        let axes = sizes.input.map(|size| Axis::forward(size, 3, 1, 1));
+        let back = crate::window::backward_grids(&axes);
+        [
+            WinogradByUnit::where_it_pays(
+                ConvProduct::forward(sizes),
+                std::slice::from_ref(&axes),
+                DType::BF16,
+            )
+            .is_some(),
+            WinogradByUnit::where_it_pays(ConvProduct::backward(sizes), &back, DType::BF16).is_some(),
+            WinogradSums::where_it_pays(sizes, &axes, DType::BF16).is_some(),
+        ]
+    }
+
+    fn is_there() -> bool {
+        let is_there = units(DType::BF16).is_some();
+        if !is_there {
+            println!("skipped: this processor has no dot products of bf16, or tiles");
+        }
+        is_there
+    }
+
+    #[test]
+    fn it_is_chosen_where_it_pays() {
+        if !is_there() {
+            return;
+        }
+        // Those of ResNets.
+        for (batch, channels, size) in
+            [(32, 64, 32), (32, 512, 4), (8, 64, 56), (8, 128, 28), (8, 256, 14), (8, 512, 7)]
+        {
+            assert_eq!(pays(sizes(batch, [channels; 2], [size; 2])), [true; 3], "{channels} {size}");
+        }
+        // Channels of no whole strips, few pixels for many kernels, and a row of patches beyond the cache.
+        assert_eq!(pays(sizes(8, [48, 64], [28; 2])), [false; 3]);
+        assert_eq!(pays(sizes(1, [512; 2], [4; 2])), [false; 3]);
+        assert_eq!(pays(sizes(8, [64; 2], [4, 4096])), [false; 3]);
+    }
+
+    /// The output and both gradients of a convolution of bf16, in a format.
+    fn made(sizes: ConvSizes, kernels: Kernels, dtype: DType) -> [Vec<f64>; 3] {
+        let ConvSizes { batch, channels: [input, output], input: [height, width], .. } = sizes;
+        let tensor = |name, shape: [usize; 4]| -> Tensor<4> {
+            crate::cast(stored(name, shape, DType::BF16), dtype, Kernels::Composed)
+        };
+        let x = tensor("input", [batch, input, height, width]);
+        let w = tensor("weight", [output, input, 3, 3]);
+        let g = tensor("gradient", [batch, output, height, width]);
+        let slide = Slide { stride: 1, padding: 1 };
+        let forward = values(conv2d(x.clone(), w.clone(), slide, kernels));
+        let gradients = conv2d_backward(|| x.clone(), x.dims(), w, g, slide, [true; 2], kernels);
+        let [input, weight] =
+            [gradients.input, gradients.weight].map(|made| made.map(values).unwrap_or_default());
+        [forward, input, weight]
+    }
+
+    #[test]
+    fn the_error_by_norm_is_that_of_rounded_points() {
+        if !is_there() {
+            return;
+        }
+        for sizes in [
+            sizes(8, [64, 96], [14, 13]),
+            sizes(2, [32, 64], [37, 50]),
+            sizes(32, [256, 256], [4, 4]),
+            sizes(9, [192, 224], [7, 7]),
+        ] {
+            assert_eq!(pays(sizes), [true; 3], "{sizes:?}");
+            let expected = made(sizes, Kernels::Composed, DType::F32);
+            let found = made(sizes, Kernels::Cpu, DType::BF16);
+            for (found, expected) in found.iter().zip(&expected) {
+                let error = distance(found, expected);
+                assert!(error < 0.0048, "{error} {sizes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_bits_do_not_depend_on_the_number_of_threads() {
+        if !is_there() {
+            return;
+        }
+        for sizes in [sizes(9, [192, 224], [7, 7]), sizes(2, [64, 64], [37, 50])] {
+            let by = |threads: usize| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                pool.install(|| made(sizes, Kernels::Cpu, DType::BF16))
+            };
+            assert!(by(1) == by(3), "{sizes:?}");
         }
     }
 }

@@ -15,13 +15,13 @@ use crate::{
     conv::{
         pieces::{difference, lanes, sum},
         product::ConvSizes,
-        winograd::{Blocks, PATCH, TAPS, Windows},
+        winograd::{Blocks, PATCH, TAPS, TASKS, Windows},
     },
     custom_op::{Workspace, split},
-    flex_tensor::zeros,
     interleave::interleave,
     matrix_unit::OF_LINE,
     simd::{SimdLoops, vectorised},
+    uninit,
     window::Axis,
     workers,
 };
@@ -40,7 +40,7 @@ impl WinogradSums {
     pub(in crate::conv) fn where_it_pays(sizes: ConvSizes, axes: &[Axis; 2], dtype: DType) -> Option<Self> {
         let (unit, points) = units(dtype)?;
         let patches = sizes.output.map(|pixels| pixels.div_ceil(PATCH));
-        let blocks = Blocks::new(tile(), sizes.batch, patches, [PATCHES / 2, PATCHES]);
+        let blocks = Blocks::new(tile(), sizes.batch, patches, [PATCHES / 2, PATCHES], TASKS);
         let made = Self { unit, points, sizes, blocks };
         let can_be = has_shape(sizes.kernel, axes, sizes.channels) && blocks.columns() <= PATCHES;
         (can_be && made.pays()).then_some(made)
@@ -103,22 +103,44 @@ impl WinogradSums {
     /// The gradient, `[C_out, C_in, k, k]`.
     pub(in crate::conv) fn run(&self, source: &[bf16], gradient: &[bf16]) -> Vec<f32> {
         let [input, output] = self.sizes.channels;
-        let mut weights = zeros(output * input * TAPS);
         let mut features = vec![Line::ZERO; input / SIDE * self.lines_of_strip()];
+        let (count, of_task) = (output * input * TAPS, SIDE * input * TAPS);
+        let mut blocks = self.windows();
         // Inside the pool, so that the calling thread waits for it once.
         rayon::scope(|_| {
-            for windows in self.windows() {
-                features.par_chunks_mut(self.lines_of_strip().max(1)).enumerate().for_each(|(strip, to)| {
-                    vectorised(PackInputs { sums: self, windows: &windows, source, strip, to });
-                });
-                let tasks = weights.chunks_mut(SIDE * input * TAPS).enumerate();
-                workers::each(tasks, self.workspace(), |(strip, weights), memory| {
-                    let (sums, windows, features) = (self, &windows, &features);
-                    vectorised(SumTask { sums, windows, gradient, strip, features, weights, memory });
-                });
+            // Each thread zeroes what it adds to next, so that it lies in its cache.
+            let (mut weights, ()) = uninit::made(count, |weights| {
+                let weights = weights.parts(of_task).map(|weights| move || weights.zeroed());
+                self.add_block(blocks.next(), source, gradient, &mut features, weights);
+            });
+            for windows in blocks {
+                let weights = weights.chunks_mut(of_task).map(|weights| move || weights);
+                self.add_block(Some(windows), source, gradient, &mut features, weights);
+            }
+            weights
+        })
+    }
+
+    /// Adds the products of a block, if there is one, to the weights that each of `weights` gives for 32 outputs.
+    fn add_block<'a, W: FnOnce() -> &'a mut [f32]>(
+        &self,
+        windows: Option<Windows>,
+        source: &[bf16],
+        gradient: &[bf16],
+        features: &mut [Line],
+        weights: impl Iterator<Item = W> + Send,
+    ) {
+        if let Some(windows) = &windows {
+            features.par_chunks_mut(self.lines_of_strip()).enumerate().for_each(|(strip, to)| {
+                vectorised(PackInputs { sums: self, windows, source, strip, to });
+            });
+        }
+        workers::each(weights.enumerate(), self.workspace(), |(strip, weights), memory| {
+            let (sums, weights, features) = (self, weights(), &*features);
+            if let Some(windows) = &windows {
+                vectorised(SumTask { sums, windows, gradient, strip, features, weights, memory });
             }
         });
-        weights
     }
 
     /// Inner indices of a block: its patches, in whole lines.
@@ -180,7 +202,8 @@ impl SimdLoops for SumTask<'_> {
         let mut lines = Lines::<2>::zeros();
         for index in 0..SIDE {
             let channel = strip * SIDE + index;
-            lines.copy(windows, 0, size, |image| &gradient[(image * channels + channel) * pixels..][..pixels]);
+            lines
+                .copy(windows, 0, size, |image| &gradient[(image * channels + channel) * pixels..][..pixels]);
             sums.points.pack_patches(lines.all(), inner / SIDE, &mut packed[index..], of_point);
         }
         for (features, column) in features.chunks_exact(packed.len()).zip((0..).step_by(SIDE)) {
@@ -200,19 +223,36 @@ impl SimdLoops for SumTask<'_> {
 fn add_kernels(products: &[f32], weights: &mut [f32]) {
     const AT_ONCE: usize = 16;
     for (first, weights) in (0..SIDE).step_by(AT_ONCE).zip(weights.chunks_exact_mut(AT_ONCE * TAPS)) {
-        let point = |point: usize| lanes::<f32, AT_ONCE>(products, point * PRODUCTS + first);
-        let down = [0, 1, 2, 3].map(|column| taps([0, 1, 2, 3].map(|row| point(4 * row + column))));
-        let across = [0, 1, 2].map(|row| taps(down.each_ref().map(|column| &column[row])));
+        let mut down = [[[0.0; AT_ONCE]; 4]; 3];
+        for column in 0..4 {
+            let point = |row: usize| lanes::<f32, AT_ONCE>(products, (4 * row + column) * PRODUCTS + first);
+            let made = three_of(point(0), point(1), point(2), point(3));
+            for (down, made) in down.iter_mut().zip(&made) {
+                down[column] = *made;
+            }
+        }
+        let mut taps = [[[0.0; AT_ONCE]; 3]; 3];
+        for (taps, [first, second, third, fourth]) in taps.iter_mut().zip(&down) {
+            *taps = three_of(first, second, third, fourth);
+        }
         let mut kernels = [0.0; AT_ONCE * TAPS];
-        interleave(TAPS, |tap| across.as_flattened()[tap].as_slice(), 0..AT_ONCE, &mut kernels, TAPS);
-        weights.iter_mut().zip(kernels).for_each(|(weight, kernel)| *weight += kernel);
+        interleave(TAPS, |tap| &taps[tap / 3][tap % 3], 0..AT_ONCE, &mut kernels, TAPS);
+        for (weight, kernel) in weights.iter_mut().zip(&kernels) {
+            *weight += kernel;
+        }
     }
 }
 
-/// Three elements of four points.
+/// Three elements of kernels, of four points each.
 #[inline(always)]
-fn taps<const COUNT: usize>([first, second, third, fourth]: [&[f32; COUNT]; 4]) -> [[f32; COUNT]; 3] {
+fn three_of<const COUNT: usize>(
+    first: &[f32; COUNT],
+    second: &[f32; COUNT],
+    third: &[f32; COUNT],
+    fourth: &[f32; COUNT],
+) -> [[f32; COUNT]; 3] {
     let (mut even, mut odd) = (sum(second, third), difference(second, third));
-    even.iter_mut().chain(&mut odd).for_each(|number| *number *= 0.5);
+    even.iter_mut().for_each(|number| *number *= 0.5);
+    odd.iter_mut().for_each(|number| *number *= 0.5);
     [sum(first, &even), odd, sum(&even, fourth)]
 }
