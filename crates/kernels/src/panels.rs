@@ -515,8 +515,15 @@ impl<'a> Panels<'a> {
             let next = &next[..next.len().min(DEPTH * tile.columns)];
             let tiles = &tiles[first * padded..][..depth * padded];
             let factors = Factors::Panel { tiles, tile, panel };
-            let column =
-                TileColumn { factors, next, sums: &mut *sums, stride, add: add || first > 0, then: None };
+            let column = TileColumn {
+                factors,
+                next,
+                ahead: None,
+                sums: &mut *sums,
+                stride,
+                add: add || first > 0,
+                then: None,
+            };
             match &mut then {
                 Some(then) if first + depth == inner => TileColumn { then: Some(*then), ..column }.compute(),
                 _ => column.compute(),

@@ -17,14 +17,19 @@ pub(crate) const LINE: usize = 64;
 /// It does nothing on other processors than x86-64.
 #[inline(always)]
 pub(crate) fn line<E>(elements: &[E]) {
+    address(elements.as_ptr().cast());
+}
+
+#[inline(always)]
+fn address(first: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: every x86-64 has the instruction, and it reads nothing into the program.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(elements.as_ptr().cast()) };
+        // SAFETY: every x86-64 has the instruction. It reads nothing into the program, and there need not be such memory.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(first.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = elements;
+    let _ = first;
 }
 
 /// As [`line`], for all lines of the elements.
@@ -32,6 +37,73 @@ pub(crate) fn line<E>(elements: &[E]) {
 pub(crate) fn all<E>(elements: &[E]) {
     for first in elements.chunks((LINE / size_of::<E>()).max(1)) {
         line(first);
+    }
+}
+
+/// Rows of memory, as long and as far apart as each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    next: *const u8,
+    /// Lines of a row, and bytes from one row to the next.
+    lines: usize,
+    apart: usize,
+    /// Rows left, and lines left of the first of them.
+    rows: usize,
+    left: usize,
+}
+
+impl Rows {
+    /// `length` elements of each of `count` rows that are `stride` elements apart, from the first element on.
+    pub(crate) fn of<E>(elements: &[E], length: usize, stride: usize, count: usize) -> Self {
+        let lines = (length * size_of::<E>()).div_ceil(LINE);
+        let apart = stride * size_of::<E>();
+        Self {
+            next: elements.as_ptr().cast(),
+            lines,
+            apart,
+            rows: if lines > 0 { count } else { 0 },
+            left: lines,
+        }
+    }
+
+    #[inline(always)]
+    fn step(&mut self) {
+        address(self.next);
+        self.next = self.next.wrapping_add(LINE);
+        self.left -= 1;
+        if self.left == 0 {
+            self.next = self.next.wrapping_add(self.apart).wrapping_sub(self.lines * LINE);
+            self.left = self.lines;
+            self.rows -= 1;
+        }
+    }
+}
+
+/// Rows that are brought into the cache while something else is computed: some lines at each of its moments.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    rows: Vec<Rows>,
+    of_moment: usize,
+}
+
+impl Ahead {
+    /// All rows in so many moments; a part of them, if the moments are few.
+    pub(crate) fn new(rows: Vec<Rows>, moments: usize) -> Self {
+        /// Lines that a processor asks for beside a few products.
+        const MOST: usize = 2;
+        let lines: usize = rows.iter().map(|rows| rows.lines * rows.rows).sum();
+        Self { rows, of_moment: lines.div_ceil(moments.max(1)).min(MOST) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn step(&mut self) {
+        for _ in 0..self.of_moment {
+            while self.rows.last().is_some_and(|rows| rows.rows == 0) {
+                self.rows.pop();
+            }
+            let Some(rows) = self.rows.last_mut() else { return };
+            rows.step();
+        }
     }
 }
 

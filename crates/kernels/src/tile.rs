@@ -7,7 +7,10 @@ use std::slice::Chunks;
 
 use macerator::{Arch, Scalar, Simd, Vector, WithSimd, vload_unaligned, vstore_unaligned};
 
-use crate::{prefetch, timing};
+use crate::{
+    prefetch::{self, Ahead},
+    timing,
+};
 
 /// Vectors side by side in a tile.
 const VECTORS: usize = 2;
@@ -53,6 +56,11 @@ impl Tile {
         self.columns / VECTORS
     }
 
+    /// The moments of a [`TileColumn`] of so many rows and inner indices at which it [looks ahead](Ahead).
+    pub(crate) fn moments(self, rows: usize, inner: usize) -> usize {
+        rows.div_ceil(self.rows) * Arch::new().dispatch(Moments(inner))
+    }
+
     /// `rows`, rounded up to whole tiles.
     pub(crate) fn padded_rows(self, rows: usize) -> usize {
         rows.next_multiple_of(self.rows)
@@ -73,6 +81,17 @@ impl WithSimd for TilesOfProcessor {
         // With 16 registers, the sums of a low tile are too few to hide how long an instruction takes.
         let rows = if has_many_registers::<S>() { [8, Tile::MOST_ROWS, 8] } else { [4, 6, 6] };
         rows.map(|rows| Tile { rows, columns: VECTORS * S::lanes32() })
+    }
+}
+
+/// Moments at which tiles look at other memory, of some inner indices.
+struct Moments(usize);
+
+impl WithSimd for Moments {
+    type Output = usize;
+
+    fn with_simd<S: Simd>(self) -> usize {
+        self.0.div_ceil(stretch::<S>())
     }
 }
 
@@ -114,6 +133,8 @@ pub(crate) struct TileColumn<'a> {
     pub(crate) stride: usize,
     /// Whether the products are added to `sums`; else they overwrite it.
     pub(crate) add: bool,
+    /// Other memory that is brought into the cache meanwhile, instead of `next`.
+    pub(crate) ahead: Option<&'a mut Ahead>,
     /// Takes the rows of each tile as soon as they are there: what it writes to memory is on its way while the next tile is computed.
     pub(crate) then: Option<&'a mut TakeTile<'a>>,
 }
@@ -133,7 +154,7 @@ impl TileColumn<'_> {
 
     /// The numbers of rows are constants, so that each processor's tiles are compiled for two of them.
     #[inline(always)]
-    fn tiles<S: Simd, const LOW: usize, const HIGH: usize, const SCATTERED: usize>(self) {
+    fn tiles<S: Simd, const LOW: usize, const HIGH: usize, const SCATTERED: usize>(mut self) {
         match self.factors {
             Factors::Panel { tiles, tile, panel } if tile.rows == HIGH => {
                 self.by_panel::<S, HIGH>(tiles, PanelRows { elements: panel });
@@ -143,18 +164,29 @@ impl TileColumn<'_> {
             }
             Factors::Scattered { tiles, columns } => {
                 let right = columns.checked(S::lanes32());
-                self.put_all::<S, SCATTERED>(tiles, columns.offsets.len(), |left| {
-                    products(left, right, || ())
-                });
+                let ahead = self.ahead.take();
+                match ahead {
+                    Some(ahead) => self.put_all::<S, SCATTERED>(tiles, columns.offsets.len(), |left| {
+                        products(left, right, || ahead.step())
+                    }),
+                    None => self.put_all::<S, SCATTERED>(tiles, columns.offsets.len(), |left| {
+                        products(left, right, || ())
+                    }),
+                }
             }
         }
     }
 
     #[inline(always)]
-    fn by_panel<S: Simd, const ROWS: usize>(self, tiles: &[f32], right: PanelRows<'_>) {
+    fn by_panel<S: Simd, const ROWS: usize>(mut self, tiles: &[f32], right: PanelRows<'_>) {
         let inner = RightRows::<S>::len(right);
-        let mut ahead = Ahead::new(self.next, tiles.len() / ROWS.max(1), stretch::<S>());
-        self.put_all::<S, ROWS>(tiles, inner, |left| products(left, right, || ahead.step()));
+        let mut next = Next::new(self.next, tiles.len() / ROWS.max(1), stretch::<S>());
+        match self.ahead.take() {
+            Some(ahead) => {
+                self.put_all::<S, ROWS>(tiles, inner, |left| products(left, right, || ahead.step()))
+            }
+            None => self.put_all::<S, ROWS>(tiles, inner, |left| products(left, right, || next.step())),
+        }
     }
 
     #[inline(always)]
@@ -308,12 +340,12 @@ impl<S: Simd> RightRows<S> for CheckedColumns<'_> {
 }
 
 /// Brings memory into the cache, some of it with each stretch of a product.
-struct Ahead<'a> {
+struct Next<'a> {
     lines: Chunks<'a, f32>,
     of_step: usize,
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> Next<'a> {
     /// All of `memory` within so many inner indices of tiles, some with each of their stretches; nothing, if these are few: then asking would
     /// take longer than it saves.
     fn new(memory: &'a [f32], inner: usize, stretch: usize) -> Self {

@@ -320,8 +320,16 @@ impl SimdLoops for CorrelateWork<'_, '_, '_> {
                         let tiles = &gradients[left..][..positions.len() * tile.rows];
                         let factors = Factors::Scattered { tiles, columns: inputs };
                         let sums = &mut sums[first * columns + y * of_row + column..];
-                        TileColumn { factors, next: &[], sums, stride: columns, add: index > 0, then: None }
-                            .compute();
+                        TileColumn {
+                            factors,
+                            next: &[],
+                            ahead: None,
+                            sums,
+                            stride: columns,
+                            add: index > 0,
+                            then: None,
+                        }
+                        .compute();
                     }
                 }
             }

@@ -91,10 +91,12 @@ struct Changed<'a, E, F> {
 impl<E: StoredFloat, F: Fn(f32) -> f32> Pieces for Changed<'_, E, F> {
     #[inline(always)]
     fn piece<const COUNT: usize>(&mut self, at: usize) {
-        let products = lanes::<_, COUNT>(self.products, at);
-        for (to, product) in lanes_mut::<_, COUNT>(self.to, at).iter_mut().zip(products) {
-            to.write(E::rounded((self.change)(*product)));
+        // Written as a whole, as `widened` says.
+        let mut made = [MaybeUninit::uninit(); COUNT];
+        for (made, product) in made.iter_mut().zip(lanes::<_, COUNT>(self.products, at)) {
+            made.write(E::rounded((self.change)(*product)));
         }
+        *lanes_mut(self.to, at) = made;
     }
 }
 
@@ -120,10 +122,11 @@ impl<E: StoredFloat, F: Fn(f32, f32) -> f32> Pieces for Sums<'_, E, F> {
     #[inline(always)]
     fn piece<const COUNT: usize>(&mut self, at: usize) {
         let (products, addends) = (lanes::<_, COUNT>(self.products, at), lanes::<_, COUNT>(self.addends, at));
-        let to = lanes_mut::<_, COUNT>(self.to, at);
-        for ((to, product), addend) in to.iter_mut().zip(products).zip(addends) {
-            to.write(E::rounded((self.sum)(*product, addend.widened())));
+        let mut made = [MaybeUninit::uninit(); COUNT];
+        for ((made, product), addend) in made.iter_mut().zip(products).zip(addends) {
+            made.write(E::rounded((self.sum)(*product, addend.widened())));
         }
+        *lanes_mut(self.to, at) = made;
     }
 }
 

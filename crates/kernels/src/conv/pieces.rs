@@ -1,5 +1,7 @@
 //! Pieces of a constant length, so that the compiler vectorises short rows too.
 
+use crate::stored_float::StoredFloat;
+
 /// Elementwise sums.
 #[inline(always)]
 pub(super) fn sum<const COUNT: usize>(left: &[f32; COUNT], right: &[f32; COUNT]) -> [f32; COUNT] {
@@ -31,6 +33,20 @@ pub(super) fn lanes<E, const COUNT: usize>(numbers: &[E], at: usize) -> &[E; COU
 pub(super) fn lanes_mut<E, const COUNT: usize>(numbers: &mut [E], at: usize) -> &mut [E; COUNT] {
     // The slice has that length.
     numbers[at..][..COUNT].first_chunk_mut().expect("a slice of that length")
+}
+
+/// `COUNT` numbers from index `at` on, in 32 bits. They are to be written as a whole: the compiler does not know that memory that is read
+/// and memory that is written lie apart, and would copy one by one.
+///
+/// # Panics
+/// Panics if there are fewer.
+#[inline(always)]
+pub(super) fn widened<E: StoredFloat, const COUNT: usize>(numbers: &[E], at: usize) -> [f32; COUNT] {
+    let mut wide = [0.0; COUNT];
+    for (wide, number) in wide.iter_mut().zip(lanes::<E, COUNT>(numbers, at)) {
+        *wide = number.widened();
+    }
+    wide
 }
 
 /// Runs `work` over `count` numbers, in pieces as long as possible. The last piece may overlap the one before.

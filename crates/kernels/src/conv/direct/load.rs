@@ -67,9 +67,10 @@ impl Pieces for Paired<'_> {
     #[inline(always)]
     fn piece<const COUNT: usize>(&mut self, at: usize) {
         let [even, odd] = [self.even, self.odd].map(|channel| lanes::<_, COUNT>(channel, at));
-        let to = lanes_mut::<_, COUNT>(self.to, at);
-        for (to, (even, odd)) in to.iter_mut().zip(even.iter().zip(odd)) {
+        let mut pairs = [0.0; COUNT];
+        for (to, (even, odd)) in pairs.iter_mut().zip(even.iter().zip(odd)) {
             *to = pair(*even, *odd);
         }
+        *lanes_mut(self.to, at) = pairs;
     }
 }

@@ -7,7 +7,7 @@ use crate::{conv::product::ConvProduct, tile::Tile, window::Axis};
 const COLUMNS: [usize; 2] = [128, 512];
 
 /// The least columns of a block of some rows of an image: pixels at its borders are copied twice.
-const COLUMNS_OF_ROWS: usize = 384;
+const COLUMNS_OF_ROWS: usize = 192;
 
 /// The least rows of a task: to put a block together takes as long as a few rows of products.
 pub(super) const LEAST_ROWS: usize = 32;

@@ -7,7 +7,8 @@ use super::{
     grid::{Grid, Panel},
 };
 use crate::{
-    conv::product::ConvTask,
+    conv::product::{ConvProduct, ConvTask},
+    prefetch::{Ahead, Rows},
     stored_float::StoredFloat,
     tile::{Factors, ScatteredColumns, TileColumn},
     window::{Axis, PixelRun},
@@ -132,6 +133,44 @@ pub(super) struct BlockProducts<'a> {
 }
 
 impl BlockProducts<'_> {
+    /// What is brought into the cache while these products are computed: the pixels that they are written to, if no channel is left, and
+    /// the source of the next block.
+    #[inline(always)]
+    pub(super) fn ahead<E>(&self, source: &[E], task: &ConvTask<'_, E>, first: usize) -> Ahead {
+        let Self { gather, grid, offsets, channel, .. } = self;
+        let ConvProduct { channels, source: [height, width], target: [_, target_width], .. } = gather.product;
+        let ([down, across], pixels) = (&grid.axes, gather.product.target.iter().product::<usize>());
+        let tile = gather.tile;
+        let mut rows = Vec::new();
+        let is_last = channel + grid.at_once >= channels;
+        if is_last && down.target[1] == 1 && across.target[1] == 1 {
+            let (from, length) =
+                ((down.target[0] + first) * target_width, grid.height.min(down.grid - first) * target_width);
+            rows.extend(task.images.iter().map(|image| {
+                let length = length.min(pixels - from);
+                Rows::of(&image[from..], length, pixels, task.rows)
+            }));
+        }
+        let (next_first, next_channel) =
+            if is_last { (first + grid.height, 0) } else { (first, channel + grid.at_once) };
+        let lines =
+            (next_first * down.stride).min(height)..((next_first + grid.height) * down.stride).min(height);
+        if !grid.direct && next_first < down.grid && !lines.is_empty() {
+            let count = grid.at_once.min(channels - next_channel);
+            rows.extend((0..task.images.len()).map(|image| {
+                let plane = (task.first_image + image) * channels + next_channel;
+                Rows::of(
+                    &source[plane * height * width + lines.start * width..],
+                    lines.len() * width,
+                    height * width,
+                    count,
+                )
+            }));
+        }
+        let used = self.columns.div_ceil(tile.columns);
+        Ahead::new(rows, used * tile.moments(task.rows, offsets.len()))
+    }
+
     /// Adds the products to `sums`. Scattered columns are read from `scattered`, contiguous ones from `copy`.
     #[inline(always)]
     pub(super) fn add<E: StoredFloat>(
@@ -141,6 +180,7 @@ impl BlockProducts<'_> {
         copy: &[f32],
         panel: &mut [f32],
         sums: &mut [f32],
+        mut ahead: Ahead,
     ) {
         let Self { gather, grid, offsets, .. } = self;
         let (tile, depth) = (gather.tile, offsets.len());
@@ -168,6 +208,7 @@ impl BlockProducts<'_> {
             let column = TileColumn {
                 factors,
                 next: &[],
+                ahead: Some(&mut ahead),
                 sums: &mut sums[index * tile.columns..],
                 stride,
                 add: self.channel > 0,

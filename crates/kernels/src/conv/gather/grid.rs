@@ -3,6 +3,7 @@ use std::ops::Range;
 use oomph_core::{Account, charge};
 
 use crate::{
+    conv::pieces::{lanes_mut, widened},
     stored_float::StoredFloat,
     tile::Tile,
     window::{Axis, Line},
@@ -168,9 +169,7 @@ impl Piece {
         tile: Tile,
     ) {
         for (row, offset) in panel.chunks_exact_mut(tile.columns).zip(offsets) {
-            let from = &from[*offset as usize + self.from..][..LENGTH];
-            let to = &mut row[self.to..][..LENGTH];
-            to.iter_mut().zip(from).for_each(|(to, from)| *to = from.widened());
+            *lanes_mut::<_, LENGTH>(row, self.to) = widened(from, *offset as usize + self.from);
         }
     }
 }

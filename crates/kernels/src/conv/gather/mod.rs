@@ -73,13 +73,14 @@ impl<E: StoredFloat> ConvAlgorithm<E> for Gather {
                     let height = grid.height.min(grid.axes[0].grid - first);
                     let columns = images.len() * height * grid.axes[1].grid;
                     let products = BlockProducts { gather: self, grid, weights, offsets, channel, columns };
+                    let ahead = charge(Account::Host, || products.ahead(source, task, first));
                     if grid.direct {
                         let start = images.start * grid.steps[0] + channel * grid.steps[1];
                         let start = start + first * grid.axes[1].grid;
-                        products.add(rows, &source[start..], copy, panel, sums);
+                        products.add(rows, &source[start..], copy, panel, sums, ahead);
                     } else {
                         grid.copy(self, source, images, channels, first, copy);
-                        products.add(rows, copy, copy, panel, sums);
+                        products.add(rows, copy, copy, panel, sums, ahead);
                     }
                 }
                 grid.put(self, task, first, sums);

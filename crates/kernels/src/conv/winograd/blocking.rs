@@ -1,6 +1,6 @@
 //! Sizes of the algorithm, and where it pays.
 
-use super::blocks::Blocks;
+use super::{blocks::Blocks, points::Windows};
 use crate::{conv::product::ConvProduct, tile::Tile, window::Axis};
 
 /// Pixels of a patch down and across.
@@ -30,8 +30,8 @@ pub(super) const PRODUCTS: usize = 16 << 10;
 /// each other.
 pub(super) const LINE: usize = 16;
 
-/// The approximate number of vertical point elements that are computed together.
-const TOGETHER: usize = 8 << 10;
+/// Patches whose points are computed at once.
+pub(super) const LANES: usize = 16;
 
 /// A 3×3 convolution by Winograd's algorithm.
 pub(in crate::conv) struct Winograd {
@@ -100,11 +100,9 @@ impl Winograd {
     /// Elements of a task's points, of its products, and of the memory between those and pixels.
     pub(super) fn parts_of_workspace(&self) -> [usize; 3] {
         let rows = self.tile.padded_rows(self.product.rows.min(ROWS[1]));
-        // The points down, and the even and the odd elements of a line, with one element before and one behind.
-        let elements_before_points = (4 * self.together() + 1) * self.line() + 2;
-        // Sums down, the even and the odd pixels of a row of patches, and all pixels.
-        let [sums, phases, pixels] = [4, 1, 2];
-        let elements_behind_products = (sums + phases + pixels) * self.line();
+        // Four lines of pixels and their phases, or two.
+        let elements_before_points = 4 * (PATCH * self.line() + self.phases());
+        let elements_behind_products = 4 * PATCH * self.line();
         [
             POINTS * self.point(self.at_once),
             POINTS * self.point(rows),
@@ -112,13 +110,18 @@ impl Winograd {
         ]
     }
 
-    /// Elements of the points down of one channel's windows.
-    pub(super) fn line(&self) -> usize {
-        PATCH * self.blocks.images * self.blocks.height * self.blocks.patches[1]
+    /// Patches of some windows.
+    pub(super) fn patches_of(&self, windows: &Windows) -> usize {
+        windows.images * windows.height * self.blocks.patches[1]
     }
 
-    /// Channels whose points are computed together: channels of an image are contiguous.
-    pub(super) fn together(&self) -> usize {
-        (TOGETHER / (4 * self.line()).max(1)).max(1)
+    /// Patches of a block, in whole registers.
+    pub(super) fn line(&self) -> usize {
+        self.blocks.columns().next_multiple_of(LANES)
+    }
+
+    /// Elements of the left and of the right pixels of a line, with one before and one behind each.
+    pub(super) fn phases(&self) -> usize {
+        PATCH * (self.line() + 2)
     }
 }

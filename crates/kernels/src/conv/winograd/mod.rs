@@ -67,10 +67,8 @@ impl<E: StoredFloat> ConvAlgorithm<E> for Winograd {
         let (points, rest) = workspace.split_at_mut(points);
         let (products, between) = rest.split_at_mut(products);
         let stride = self.stride();
-        let (offsets, nothing) = charge(Account::Host, || {
-            let offsets = (0..self.at_once).map(|channel| (channel * stride) as u32);
-            (offsets.collect::<Vec<_>>(), vec![E::ZERO; self.product.source[1]])
-        });
+        let offsets: Vec<_> =
+            charge(Account::Host, || (0..self.at_once).map(|channel| (channel * stride) as u32).collect());
         let padded = self.tile.padded_rows(task.rows);
         let apart = [self.point(self.at_once), self.point(padded)];
         for first_row in (0..self.blocks.patches[0]).step_by(self.blocks.height) {
@@ -83,9 +81,9 @@ impl<E: StoredFloat> ConvAlgorithm<E> for Winograd {
             for first in (0..self.product.channels).step_by(self.at_once) {
                 let channels = first..(first + self.at_once).min(self.product.channels);
                 let offsets = &offsets[..channels.len()];
-                self.make_points(&windows, channels.clone(), source, &nothing, points, between);
+                self.make_points(&windows, channels.clone(), source, points, between);
                 let rows = task.first_row..task.first_row + padded;
-                let columns = windows.images * windows.height * self.blocks.patches[1];
+                let columns = self.patches_of(&windows);
                 for point in 0..POINTS {
                     let tiles = self.tiles_of(weights, point, channels.clone(), rows.clone());
                     let points = &points[point * apart[0]..];
@@ -95,7 +93,16 @@ impl<E: StoredFloat> ConvAlgorithm<E> for Winograd {
                         let columns = ScatteredColumns { elements, runs: [0, self.tile.run()], offsets };
                         let factors = Factors::Scattered { tiles, columns };
                         let sums = &mut products[column..];
-                        TileColumn { factors, next: &[], sums, stride, add: first > 0, then: None }.compute();
+                        TileColumn {
+                            factors,
+                            next: &[],
+                            ahead: None,
+                            sums,
+                            stride,
+                            add: first > 0,
+                            then: None,
+                        }
+                        .compute();
                     }
                 }
             }

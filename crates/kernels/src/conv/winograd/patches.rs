@@ -1,10 +1,17 @@
-//! Transforms products of points to patches of pixels: first down, then across.
+//! Transforms products of points to patches of pixels: first down, then across, for some patches at a time, which stay in registers.
 
 use super::{
-    blocking::{PATCH, Winograd},
+    blocking::{LANES, PATCH, Winograd},
     points::Windows,
 };
-use crate::{conv::product::ConvTask, stored_float::StoredFloat};
+use crate::{
+    conv::{
+        pieces::{difference, lanes, lanes_mut, sum},
+        product::ConvTask,
+    },
+    custom_op::split,
+    stored_float::StoredFloat,
+};
 
 impl Winograd {
     /// Writes the pixels of a row of the target. `products` begins with those of the first point; the products of the next
@@ -19,22 +26,19 @@ impl Winograd {
         task: &mut ConvTask<'_, T>,
         between: &mut [f32],
     ) {
-        let count = windows.images * windows.height * self.blocks.patches[1];
-        let (sums, rest) = between.split_at_mut(4 * PATCH * count);
-        let (phases, pixels) = rest.split_at_mut(PATCH * count);
-        for (across, sums) in sums.chunks_exact_mut((PATCH * count).max(1)).enumerate() {
-            let point = |down: usize| &products[(4 * down + across) * apart..][..count];
-            of_points([point(0), point(1), point(2), point(3)], sums);
+        let (line, count) = (self.line(), self.patches_of(windows));
+        let [phases, pixels] = split(between, [2 * PATCH * line, 2 * PATCH * line]);
+        for at in (0..count).step_by(LANES) {
+            put_phases(&products[at..], apart, &mut phases[at..], line);
         }
-        let (above, below) = pixels.split_at_mut(PATCH * count);
-        for (line, pixels) in [&mut *above, &mut *below].into_iter().enumerate() {
-            let sum = |across: usize| &sums[(PATCH * across + line) * count..][..count];
-            of_points([sum(0), sum(1), sum(2), sum(3)], phases);
-            let (even, odd) = phases.split_at(count);
+        let lines = pixels.chunks_exact_mut(PATCH * line).zip(phases.chunks_exact(PATCH * line));
+        for (pixels, phases) in lines {
+            let (even, odd) = phases.split_at(line);
             for ((pair, even), odd) in pixels.as_chunks_mut::<PATCH>().0.iter_mut().zip(even).zip(odd) {
                 *pair = [*even, *odd];
             }
         }
+        let (above, below) = pixels.split_at(PATCH * line);
         self.put_pixels(windows, row, [above, below], task);
     }
 
@@ -59,16 +63,30 @@ impl Winograd {
     }
 }
 
-/// Computes two pixels from four points each: all first pixels, and behind them all second pixels.
-///
-/// Each loop has few slices: the compiler does not vectorise loops over more.
+/// Computes the pixels of some patches: the left ones of the upper line, and `line` elements further the right ones, then those of the lower
+/// line.
 #[inline(always)]
-fn of_points([first, second, third, fourth]: [&[f32]; 4], to: &mut [f32]) {
-    let (one, other) = to.split_at_mut(first.len());
-    for (((one, first), second), third) in one.iter_mut().zip(first).zip(second).zip(third) {
-        *one = first + (second + third);
+fn put_phases(products: &[f32], apart: usize, phases: &mut [f32], line: usize) {
+    let point = |row: usize, column: usize| -> &[f32; LANES] { lanes(products, (4 * row + column) * apart) };
+    let mut down = [[[0.0; LANES]; PATCH]; 4];
+    for (column, down) in down.iter_mut().enumerate() {
+        *down = pixels(point(0, column), point(1, column), point(2, column), point(3, column));
     }
-    for (((other, second), third), fourth) in other.iter_mut().zip(second).zip(third).zip(fourth) {
-        *other = (second - third) - fourth;
+    for row in 0..PATCH {
+        let made = pixels(&down[0][row], &down[1][row], &down[2][row], &down[3][row]);
+        for (column, made) in made.iter().enumerate() {
+            *lanes_mut(phases, (PATCH * row + column) * line) = *made;
+        }
     }
+}
+
+/// Two pixels of four points each.
+#[inline(always)]
+fn pixels(
+    first: &[f32; LANES],
+    second: &[f32; LANES],
+    third: &[f32; LANES],
+    fourth: &[f32; LANES],
+) -> [[f32; LANES]; PATCH] {
+    [sum(first, &sum(second, third)), difference(&difference(second, third), fourth)]
 }

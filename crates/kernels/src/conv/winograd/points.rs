@@ -1,10 +1,13 @@
-//! Transforms pixels to points: first down, which gives rows, then across all these rows at once.
+//! Transforms pixels to points: down and then across, for some windows at a time, which stay in registers.
 
 use std::ops::Range;
 
-use super::blocking::{PATCH, Winograd};
+use oomph_core::{Account, charge};
+
+use super::blocking::{LANES, PATCH, Winograd};
 use crate::{
-    conv::pieces::{Pieces, difference, lanes, lanes_mut, pieces, sum},
+    conv::pieces::{Pieces, difference, lanes, lanes_mut, pieces, sum, widened},
+    custom_op::split,
     stored_float::StoredFloat,
 };
 
@@ -19,63 +22,55 @@ pub(in crate::conv) struct Windows {
 }
 
 impl Winograd {
-    /// Computes the points of the windows of some channels: a row of `points` for each channel and point. `nothing` is a row
-    /// of zeros.
+    /// Computes the points of the windows of some channels: a row of `points` for each channel and point.
     #[inline(always)]
     pub(super) fn make_points<S: StoredFloat>(
         &self,
         windows: &Windows,
         channels: Range<usize>,
         source: &[S],
-        nothing: &[S],
         points: &mut [f32],
         between: &mut [f32],
     ) {
-        let apart = self.point(self.at_once);
-        let count = windows.images * windows.height * self.blocks.patches[1];
-        let (lines, phases) = between.split_at_mut(4 * self.together() * self.line());
-        for first in channels.clone().step_by(self.together()) {
-            let together = first..(first + self.together()).min(channels.end);
-            self.cut_down(windows, together.clone(), source, nothing, lines);
-            for (channel, lines) in together.zip(lines.chunks_exact(4 * self.line())) {
-                let points = &mut points[(channel - channels.start) * self.stride()..];
-                for (line, points) in lines.chunks_exact(self.line()).zip(points.chunks_mut(4 * apart)) {
-                    cut_across(&line[..PATCH * count], self.blocks.patches[1], points, apart, phases);
+        let (apart, count) = (self.point(self.at_once), self.patches_of(windows));
+        let of_line = PATCH * self.line();
+        let [lines, phases] = split(between, [4 * of_line, 4 * self.phases()]);
+        // Beyond the image are zeros.
+        lines.fill(0.0);
+        let edges = charge(Account::Host, || Edges::of(count, self.line(), self.blocks.patches[1]));
+        for (index, channel) in channels.enumerate() {
+            self.copy_lines(windows, channel, source, lines);
+            let of_lines = phases.chunks_exact_mut(self.phases());
+            for (line, phases) in lines.chunks_exact(of_line).zip(of_lines) {
+                let (even, odd) = phases.split_at_mut(self.phases() / PATCH);
+                let phases = even[1..].iter_mut().zip(&mut odd[1..]);
+                for ((even, odd), pair) in phases.zip(line.as_chunks::<PATCH>().0) {
+                    [*even, *odd] = *pair;
                 }
+            }
+            for at in (0..count).step_by(LANES) {
+                let points = &mut points[index * self.stride() + at..];
+                put_points(phases, self.phases() / PATCH, at, &edges, points, apart);
             }
         }
     }
 
-    /// Computes the points down of some channels.
+    /// Copies what the windows read of a channel: of each window's four lines, both pixels of its patch.
     #[inline(always)]
-    fn cut_down<S: StoredFloat>(
-        &self,
-        windows: &Windows,
-        channels: Range<usize>,
-        source: &[S],
-        nothing: &[S],
-        lines: &mut [f32],
-    ) {
+    fn copy_lines<S: StoredFloat>(&self, windows: &Windows, channel: usize, source: &[S], lines: &mut [f32]) {
         let [height, width] = self.product.source;
-        let pitch = PATCH * self.blocks.patches[1];
-        let line = self.line();
-        let planes = (windows.first_image..windows.first_image + windows.images).enumerate();
-        for (image, plane) in planes {
-            let first = plane * self.product.channels + channels.start;
-            let planes = source[first * height * width..].chunks_exact((height * width).max(1));
-            for (plane, lines) in planes.zip(lines.chunks_exact_mut(4 * line)).take(channels.len()) {
-                for patch in 0..windows.height {
-                    let first = PATCH * (windows.first_row + patch);
+        let (pitch, of_line) = (PATCH * self.blocks.patches[1], PATCH * self.line());
+        for image in 0..windows.images {
+            let plane = (windows.first_image + image) * self.product.channels + channel;
+            let plane = &source[plane * height * width..][..height * width];
+            for patch in 0..windows.height {
+                let first = PATCH * (windows.first_row + patch);
+                let at = (image * windows.height + patch) * pitch;
+                for (row, to) in lines.chunks_exact_mut(of_line).enumerate() {
                     // The window begins a row above its patch.
-                    let row = |row: usize| match (first + row).checked_sub(1) {
-                        Some(y) if y < height => &plane[y * width..][..width],
-                        _ => nothing,
-                    };
-                    let rows = [row(0), row(1), row(2), row(3)];
-                    let at = (image * windows.height + patch) * pitch;
-                    pieces(width, Down { rows, lines: &mut *lines, line, at });
-                    if width < pitch {
-                        (0..4).for_each(|down| lines[down * line + at + width] = 0.0);
+                    if let Some(y) = (first + row).checked_sub(1).filter(|y| *y < height) {
+                        let (from, to) = (&plane[y * width..], &mut to[at..]);
+                        pieces(width, Widened { from, to });
                     }
                 }
             }
@@ -83,59 +78,84 @@ impl Winograd {
     }
 }
 
-/// Computes points down from four rows of pixels.
-struct Down<'a, S> {
-    rows: [&'a [S]; 4],
-    lines: &'a mut [f32],
-    /// Elements from one point to the next.
-    line: usize,
-    at: usize,
+struct Widened<'a, S> {
+    from: &'a [S],
+    to: &'a mut [f32],
 }
 
-impl<S: StoredFloat> Pieces for Down<'_, S> {
+impl<S: StoredFloat> Pieces for Widened<'_, S> {
     #[inline(always)]
     fn piece<const COUNT: usize>(&mut self, at: usize) {
-        let mut rows = [[0.0; COUNT]; 4];
-        for (to, row) in rows.iter_mut().zip(self.rows) {
-            to.iter_mut().zip(lanes::<S, COUNT>(row, at)).for_each(|(to, pixel)| *to = pixel.widened());
-        }
-        let [a, b, c, d] = &rows;
-        let mut put = |down: usize, made: [f32; COUNT]| {
-            *lanes_mut(self.lines, down * self.line + self.at + at) = made;
-        };
-        put(0, difference(a, c));
-        put(1, sum(b, c));
-        put(2, difference(c, b));
-        put(3, difference(b, d));
+        *lanes_mut::<_, COUNT>(self.to, at) = widened(self.from, at);
     }
 }
 
-/// Computes points across from rows of pixels, one behind the other, with two pixels for each of `width` patches.
-///
-/// Each loop has few slices: the compiler does not vectorise loops over more.
+/// All bits for each patch that has a neighbour left of it in the image, and for each with one right of it; none for the others.
+struct Edges([Vec<u32>; 2]);
+
+impl Edges {
+    /// The neighbours of `count` patches, of which `width` make a row, and of none behind, up to `length`.
+    fn of(count: usize, length: usize, width: usize) -> Self {
+        let edge = |at: usize| {
+            let has = |patch: usize| if patch < count && !patch.is_multiple_of(width) { u32::MAX } else { 0 };
+            (0..length).map(|patch| has(patch + at)).collect()
+        };
+        Self([edge(0), edge(1)])
+    }
+}
+
+/// Computes the points of some windows. `phases` has for each line the left pixels of patches, and `phase` elements further their right
+/// ones, with one element before.
 #[inline(always)]
-fn cut_across(line: &[f32], width: usize, points: &mut [f32], apart: usize, phases: &mut [f32]) {
-    let pairs = line.as_chunks::<PATCH>().0;
-    let count = pairs.len();
-    let (even, odd) = phases.split_at_mut(count + 1);
-    for ((even, odd), pair) in even.iter_mut().zip(&mut odd[1..]).zip(pairs) {
-        [*even, *odd] = *pair;
-    }
-    let (before, odd) = (&odd[..count], &odd[1..][..count]);
-    let (even, behind) = (&even[..count], &even[1..][..count]);
-    let place = |across: usize| across * apart..across * apart + count;
-    let subtract = |to: &mut [f32], left: &[f32], right: &[f32]| {
-        to.iter_mut().zip(left).zip(right).for_each(|((to, left), right)| *to = left - right);
+fn put_points(
+    phases: &[f32],
+    phase: usize,
+    at: usize,
+    Edges([left, right]): &Edges,
+    points: &mut [f32],
+    apart: usize,
+) {
+    let pixels = |row: usize, odd: usize, shift: usize| -> &[f32; LANES] {
+        lanes(phases, (PATCH * row + odd) * phase + at + shift)
     };
-    for ((to, even), odd) in points[place(1)].iter_mut().zip(even).zip(odd) {
-        *to = even + odd;
+    let mut down = [[[0.0; LANES]; 4]; 4];
+    for (down, [odd, shift]) in down.iter_mut().zip([[1, 0], [0, 1], [1, 1], [0, 2]]) {
+        *down = window(
+            pixels(0, odd, shift),
+            pixels(1, odd, shift),
+            pixels(2, odd, shift),
+            pixels(3, odd, shift),
+        );
     }
-    subtract(&mut points[place(2)], odd, even);
-    subtract(&mut points[place(0)], before, odd);
-    subtract(&mut points[place(3)], even, behind);
-    // The neighbour beyond the end of a row is zero, and not the next row.
-    for at in (0..count).step_by(width) {
-        points[at] = 0.0 - odd[at];
-        points[3 * apart + at + width - 1] = even[at + width - 1];
+    for row in 0..4 {
+        down[0][row] = masked(&down[0][row], lanes(left, at));
+        down[3][row] = masked(&down[3][row], lanes(right, at));
     }
+    for row in 0..4 {
+        let made = window(&down[0][row], &down[1][row], &down[2][row], &down[3][row]);
+        for (column, made) in made.iter().enumerate() {
+            *lanes_mut(points, (4 * row + column) * apart) = *made;
+        }
+    }
+}
+
+/// The points of four rows of pixels.
+#[inline(always)]
+fn window(
+    first: &[f32; LANES],
+    second: &[f32; LANES],
+    third: &[f32; LANES],
+    fourth: &[f32; LANES],
+) -> [[f32; LANES]; 4] {
+    [difference(first, third), sum(second, third), difference(third, second), difference(second, fourth)]
+}
+
+/// The bits of numbers that an edge has.
+#[inline(always)]
+fn masked(numbers: &[f32; LANES], edge: &[u32; LANES]) -> [f32; LANES] {
+    let mut made = *numbers;
+    for (number, edge) in made.iter_mut().zip(edge) {
+        *number = f32::from_bits(number.to_bits() & edge);
+    }
+    made
 }
