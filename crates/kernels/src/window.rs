@@ -149,6 +149,9 @@ impl Line {
                     PixelRun::within(axis, phase * length, length, begin + phase as isize, axis.stride)
                 })
                 .collect(),
+            Self::ByPixel { pixels } if axis.taps.len() == 1 => {
+                vec![PixelRun::within(axis, 0, pixels, begin, axis.stride)]
+            }
             Self::ByPixel { pixels } if axis.phases() < axis.stride => {
                 let taps = axis.taps.len();
                 let of_pixel = |pixel| begin + (pixel * axis.stride) as isize;

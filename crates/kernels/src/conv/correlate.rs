@@ -12,10 +12,12 @@ use std::{mem::MaybeUninit, ops::Range};
 
 use oomph_core::{Account, charge};
 
+use rayon::prelude::*;
+
 use super::product::ConvSizes;
 use crate::{
     custom_op::Workspace,
-    interleave::interleave,
+    interleave::{interleave, interleave_some},
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, with_values},
     tile::{Factors, ScatteredColumns, Tile, TileColumn},
@@ -119,6 +121,7 @@ impl Correlate {
         let mut copies: Vec<f32> = Vec::with_capacity(workspace.shared);
         let copies = &mut copies.spare_capacity_mut()[..workspace.shared];
         let (inputs, gradients) = copies.split_at_mut(self.copies()[0]);
+        let [mut inputs, mut gradients] = [inputs, gradients].map(Copies::New);
         // The last block may have fewer channels.
         let last = (self.sizes.channels[0].max(1) - 1) % self.tile.columns + 1;
         let (mut tasks, positions) = charge(Account::Host, || {
@@ -128,9 +131,9 @@ impl Correlate {
         rayon::scope(|_| {
             for first in (0..self.sizes.batch).step_by(self.images) {
                 let images = first..(first + self.images).min(self.sizes.batch);
-                let inputs = with_values!(source, source => self.copy_inputs(source, &images, &mut *inputs));
+                let inputs = with_values!(source, source => self.copy_inputs(source, &images, &mut inputs));
                 let gradients = with_values!(gradient, gradient => {
-                    self.copy_gradients(gradient, &images, &mut *gradients)
+                    self.copy_gradients(gradient, &images, &mut gradients)
                 });
                 let pixels = images.len() * self.pixels();
                 workers::each(tasks.iter_mut(), workspace, |task, sums| {
@@ -182,13 +185,13 @@ impl Correlate {
         &self,
         source: &[S],
         images: &Range<usize>,
-        copy: &'a mut [MaybeUninit<f32>],
+        copies: &'a mut Copies<'_>,
     ) -> &'a [f32] {
         let [input, _] = self.sizes.channels;
         let of_block = self.images * self.plane * self.tile.columns;
         let [down, across] = &self.axes;
         let runs = charge(Account::Host, || [self.lines[0].runs(down, 0), self.lines[1].runs(across, 0)]);
-        uninit::filled(copy, of_block, |block, copy| {
+        copies.fill(of_block, |block, copy| {
             let first = block * self.tile.columns;
             let channels = first..(first + self.tile.columns).min(input);
             // Behind the last channel the copy has space for a tile's columns.
@@ -211,11 +214,11 @@ impl Correlate {
         &self,
         gradient: &[G],
         images: &Range<usize>,
-        copy: &'a mut [MaybeUninit<f32>],
+        copies: &'a mut Copies<'_>,
     ) -> &'a [f32] {
         let (pixels, rows) = (self.pixels(), self.tile.rows);
         let depth = images.len() * pixels;
-        uninit::filled(copy, self.images * pixels * rows, |tile, copy| {
+        copies.fill(self.images * pixels * rows, |tile, copy| {
             vectorised(CopyGradients {
                 correlate: self,
                 gradient,
@@ -224,6 +227,30 @@ impl Correlate {
                 copy: &mut copy[..depth * rows],
             });
         })
+    }
+}
+
+/// Memory for copies of some images after others.
+enum Copies<'a> {
+    New(&'a mut [MaybeUninit<f32>]),
+    /// What no pixel is copied to is zero.
+    Old(&'a mut [f32]),
+}
+
+impl Copies<'_> {
+    /// Fills the memory in all threads, in pieces of `piece` elements. `fill` takes the index of a piece and the piece.
+    fn fill(&mut self, piece: usize, fill: impl Fn(usize, &mut [f32]) + Sync) -> &[f32] {
+        match std::mem::replace(self, Self::Old(&mut [])) {
+            Self::New(memory) => *self = Self::Old(uninit::filled(memory, piece, fill)),
+            Self::Old(memory) => {
+                memory.par_chunks_mut(piece.max(1)).enumerate().for_each(|(index, piece)| fill(index, piece));
+                *self = Self::Old(memory);
+            }
+        }
+        match self {
+            Self::Old(memory) => memory,
+            Self::New(_) => &[],
+        }
     }
 }
 
@@ -255,7 +282,11 @@ impl<S: StoredFloat> SimdLoops for CopyPlanes<'_, S> {
                 for run in runs {
                     let from = start + run.source;
                     let to = &mut line[run.at * count..][..run.length * count];
-                    interleave(count, |index| &channel(index)[from..], 0..run.length, to, count);
+                    let channel = |index: usize| &channel(index)[from..];
+                    match run.step {
+                        1 => interleave(count, channel, 0..run.length, to, count),
+                        step => interleave_some(count, channel, (0..run.length).map(|i| i * step), to, count),
+                    }
                 }
             }
         }

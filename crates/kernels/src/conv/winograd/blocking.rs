@@ -74,8 +74,8 @@ impl Winograd {
     /// 32 products in a cycle. The other costs of a column, for each channel and row, and of a kernel were measured there. The
     /// choice is the same on other processors and for any number of threads.
     fn pays(&self) -> bool {
-        const OF_CHANNEL: usize = 20;
-        const OF_ROW: usize = 16;
+        const OF_CHANNEL: usize = 14;
+        const OF_ROW: usize = 14;
         const OF_KERNEL: usize = 32;
         let ConvProduct { batch, channels, rows, target, .. } = self.product;
         let pixels = batch * target[0] * target[1];
