@@ -1,5 +1,6 @@
 use burn_backend::DType;
 use burn_flex::FlexTensor;
+use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
 use super::{
@@ -8,8 +9,9 @@ use super::{
 };
 use crate::{
     blocks::{Change, change_rows},
+    prefetch,
     simd::{SimdLoops, vectorised},
-    stored_float::{BLOCK, StoredFloats},
+    stored_float::{BLOCK, StoredFloat, StoredFloats, by_dtype, with_values},
 };
 
 /// The backward kernel of a normalisation.
@@ -35,12 +37,24 @@ impl NormBackward<'_> {
 
     /// The gradients of weight and shift.
     pub(super) fn sums(&self, gradient: StoredFloats<'_>) -> (Vec<f32>, Vec<f32>) {
-        let of = |channel| {
-            let mut found = (0.0, 0.0);
-            vectorised(ChannelSums { kernel: self, gradient, channel, found: &mut found });
-            found
-        };
-        (0..self.shape.channels).into_par_iter().map(of).unzip()
+        let ChannelRows { batch, channels, row } = self.shape;
+        with_values!(gradient, values => {
+            let of = |channel: usize| {
+                let rows = charge(Account::Host, || {
+                    let row = |sample: usize| &values[(sample * channels + channel) * row..][..row];
+                    (0..batch).map(row).collect::<Vec<_>>()
+                });
+                self.sums_of(channel, &rows)
+            };
+            (0..channels).into_par_iter().map(of).unzip()
+        })
+    }
+
+    /// The gradients of a channel's weight and shift, by the channel's rows of the gradient.
+    fn sums_of<E: StoredFloat>(&self, channel: usize, rows: &[&[E]]) -> (f32, f32) {
+        let mut found = (0.0, 0.0);
+        vectorised(ChannelSums { kernel: self, channel, rows, found: &mut found });
+        found
     }
 
     pub(super) fn input_gradient(
@@ -52,6 +66,43 @@ impl NormBackward<'_> {
     ) -> FlexTensor {
         let row = self.shape.row;
         change_rows(gradient, dtype, row, InputGradient { kernel: self, weight, shift })
+    }
+
+    /// All gradients, of which the input's overwrites that of the output. A channel's rows are read again as long as they lie in the cache.
+    ///
+    /// # Panics
+    /// Panics if somebody else holds the gradient.
+    pub(super) fn in_place(&self, mut gradient: FlexTensor) -> (FlexTensor, Vec<f32>, Vec<f32>) {
+        assert!(gradient.is_unique(), "the gradient is overwritten");
+        let (weight, shift) = by_dtype!(gradient.dtype(), E => {
+            let rows = E::storage(&mut gradient).chunks_exact_mut(self.shape.row.max(1));
+            let mut channels: Vec<_> =
+                charge(Account::Host, || (0..self.shape.channels).map(|_| Vec::with_capacity(self.shape.batch)).collect());
+            rows.enumerate().for_each(|(index, row)| channels[index % self.shape.channels].push(row));
+            let channels = channels.into_par_iter().enumerate();
+            channels.map(|(channel, rows)| self.change_channel::<E>(channel, rows)).unzip()
+        });
+        (gradient, weight, shift)
+    }
+
+    /// Changes the gradient of the output into that of the input. The gradients of weight and shift.
+    fn change_channel<E: StoredFloat>(&self, channel: usize, rows: Vec<&mut [E]>) -> (f32, f32) {
+        let read = charge(Account::Host, || rows.iter().map(|row| &**row).collect::<Vec<_>>());
+        let sums = self.sums_of(channel, &read);
+        vectorised(ChannelGradient { kernel: self, channel, sums, rows });
+        sums
+    }
+
+    /// Makes the gradient of some `values` of the input from that of the output, by the gradients of weight and shift.
+    #[inline(always)]
+    fn change(&self, channel: usize, (weight, shift): (f32, f32), values: &[f32], gradient: &mut [f32]) {
+        let count = self.shape.count() as f32;
+        self.masked(channel, values, gradient);
+        let (mean, scale) = (self.affine.mean[channel], self.affine.scale[channel]);
+        let (slope, constant) = (self.inverse[channel] * weight / count, shift / count);
+        for (gradient, value) in gradient.iter_mut().zip(values) {
+            *gradient = scale * (*gradient - constant - (value - mean) * slope);
+        }
     }
 }
 
@@ -67,42 +118,82 @@ impl Change for InputGradient<'_> {
     #[inline(always)]
     fn change(&self, at: usize, gradient: &mut [f32]) {
         let Self { kernel, weight, shift } = self;
-        let count = kernel.shape.count() as f32;
         let channel = kernel.shape.channel(at);
         let mut buffer = [0.0; BLOCK];
         let values = kernel.input.read(at..at + gradient.len(), &mut buffer);
-        kernel.masked(channel, values, gradient);
-        let (mean, scale) = (kernel.affine.mean[channel], kernel.affine.scale[channel]);
-        let slope = kernel.inverse[channel] * weight[channel] / count;
-        let constant = shift[channel] / count;
-        for (gradient, value) in gradient.iter_mut().zip(values) {
-            *gradient = scale * (*gradient - constant - (value - mean) * slope);
+        kernel.change(channel, (weight[channel], shift[channel]), values, gradient);
+    }
+}
+
+/// Makes the gradient of a channel of the input from that of the output, in place.
+struct ChannelGradient<'a, 'b, E> {
+    kernel: &'a NormBackward<'a>,
+    channel: usize,
+    /// The gradients of weight and shift.
+    sums: (f32, f32),
+    rows: Vec<&'b mut [E]>,
+}
+
+impl<E: StoredFloat> SimdLoops for ChannelGradient<'_, '_, E> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { kernel, channel, sums, mut rows } = self;
+        let (mut buffer, mut gradients) = ([0.0; BLOCK], [0.0; BLOCK]);
+        for block in kernel.shape.blocks() {
+            let ([first, end], [from, to]) = (block.samples, block.part);
+            let gradients = &mut gradients[..block.length()];
+            for (row, wide) in rows[first..end].iter().zip(gradients.chunks_exact_mut(to - from)) {
+                for (wide, gradient) in wide.iter_mut().zip(&row[from..to]) {
+                    *wide = gradient.widened();
+                }
+            }
+            let values = kernel.shape.read(kernel.input, channel, &block, &mut buffer);
+            kernel.change(channel, sums, values, gradients);
+            for (row, wide) in rows[first..end].iter_mut().zip(gradients.chunks_exact(to - from)) {
+                for (gradient, wide) in row[from..to].iter_mut().zip(wide) {
+                    *gradient = E::rounded(*wide);
+                }
+            }
         }
     }
 }
 
 /// Finds the gradients of a channel's weight and shift.
-struct ChannelSums<'a> {
+struct ChannelSums<'a, E> {
     kernel: &'a NormBackward<'a>,
-    gradient: StoredFloats<'a>,
     channel: usize,
+    /// The channel's rows of the gradient.
+    rows: &'a [&'a [E]],
     found: &'a mut (f32, f32),
 }
 
-impl SimdLoops for ChannelSums<'_> {
+impl<E: StoredFloat> SimdLoops for ChannelSums<'_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let Self { kernel, gradient, channel, found } = self;
-        let (mut buffer, mut read, mut masked) = ([0.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
+        let Self { kernel, channel, rows, found } = self;
+        let (mut buffer, mut masked) = ([0.0; BLOCK], [0.0; BLOCK]);
         let (mut weight, mut shift) = (0.0, 0.0);
         let mean = kernel.affine.mean[channel];
-        for block in kernel.shape.blocks(channel) {
-            let masked = &mut masked[..block.len()];
-            masked.copy_from_slice(gradient.read(block.clone(), &mut read));
-            let values = kernel.input.read(block, &mut buffer);
+        let mut next = kernel.shape.blocks().skip(1);
+        for block in kernel.shape.blocks() {
+            if let Some(next) = next.next() {
+                kernel.shape.prefetch(kernel.input, channel, &next);
+                let ([first, end], [from, to]) = (next.samples, next.part);
+                rows[first..end].iter().for_each(|row| prefetch::all(&row[from..to]));
+            }
+            let ([first, end], [from, to]) = (block.samples, block.part);
+            let masked = &mut masked[..block.length()];
+            for (row, masked) in rows[first..end].iter().zip(masked.chunks_exact_mut(to - from)) {
+                for (masked, gradient) in masked.iter_mut().zip(&row[from..to]) {
+                    *masked = gradient.widened();
+                }
+            }
+            let values = kernel.shape.read(kernel.input, channel, &block, &mut buffer);
             kernel.masked(channel, values, masked);
             shift += sum(masked);
-            masked.iter_mut().zip(values).for_each(|(product, value)| *product *= value - mean);
+            for (product, value) in masked.iter_mut().zip(values) {
+                *product *= value - mean;
+            }
             weight += sum(masked);
         }
         *found = ((weight * f64::from(kernel.inverse[channel])) as f32, shift as f32);

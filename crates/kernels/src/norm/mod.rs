@@ -198,9 +198,13 @@ impl Norm {
                 inverse: rest[4].storage(),
                 rectified,
             };
-            let (weight, shift) = kernel.sums(StoredFloats::of(&inputs[0]));
             // The gradient is the only input left.
             let gradient = inputs.swap_remove(0);
+            if shared.is_none() && gradient.dtype() == dtype && gradient.is_unique() {
+                let (input, weight, shift) = kernel.in_place(gradient);
+                return vec![input, vector(weight), vector(shift)];
+            }
+            let (weight, shift) = kernel.sums(StoredFloats::of(&gradient));
             let spread = shared.map(|shared| shared.spread(&weight, &shift, shape.count()));
             let [of_weight, of_shift] =
                 spread.as_ref().map_or([&weight, &shift], |[weight, shift]| [weight, shift]);

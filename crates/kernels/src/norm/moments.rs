@@ -66,13 +66,13 @@ impl SimdLoops for Moments<'_> {
         let Self { values, shape, channel, found } = self;
         let mut buffer = [0.0; BLOCK];
         let mut total = 0.0;
-        for block in shape.blocks(channel) {
-            total += sum(values.read(block, &mut buffer));
+        for block in shape.blocks() {
+            total += sum(shape.read(values, channel, &block, &mut buffer));
         }
         let mean = (total / shape.count()) as f32;
         let (mut squares, mut squared) = (0.0, [0.0; BLOCK]);
-        for block in shape.blocks(channel) {
-            let values = values.read(block, &mut buffer);
+        for block in shape.blocks() {
+            let values = shape.read(values, channel, &block, &mut buffer);
             for (square, value) in squared.iter_mut().zip(values) {
                 *square = (value - mean) * (value - mean);
             }
