@@ -91,8 +91,14 @@ impl Ahead {
     pub(crate) fn new(rows: Vec<Rows>, moments: usize) -> Self {
         /// Lines that a processor asks for beside a few products.
         const MOST: usize = 2;
+        let all = Self::all(rows, moments);
+        Self { of_moment: all.of_moment.min(MOST), ..all }
+    }
+
+    /// All rows in so many moments, even if each must ask for many lines.
+    pub(crate) fn all(rows: Vec<Rows>, moments: usize) -> Self {
         let lines: usize = rows.iter().map(|rows| rows.lines * rows.rows).sum();
-        Self { rows, of_moment: lines.div_ceil(moments.max(1)).min(MOST) }
+        Self { rows, of_moment: lines.div_ceil(moments.max(1)) }
     }
 
     #[inline(always)]
