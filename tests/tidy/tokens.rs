@@ -30,15 +30,17 @@ const WRITERS: [&str; 6] = [
 ];
 
 /// The files that need `unsafe`.
-const UNSAFE: [&str; 19] = [
+const UNSAFE: [&str; 21] = [
     "crates/bf16/src/blocks.rs",
     "crates/bf16/src/dots.rs",
     "crates/bf16/src/line.rs",
     "crates/bf16/src/packing.rs",
     "crates/bf16/src/planes.rs",
+    "crates/bf16/src/points.rs",
     "crates/bf16/src/tiles.rs",
     "crates/bf16/src/unit.rs",
     "crates/bf16/src/vectors.rs",
+    "crates/bf16/src/winograd.rs",
     "crates/command/src/refusal.rs",
     "crates/terminal/src/echo.rs",
     "crates/memory/src/allocator.rs",

@@ -66,9 +66,13 @@ impl Rows {
         }
     }
 
+    /// The next line, if a row is left.
     #[inline(always)]
-    fn step(&mut self) {
-        address(self.next);
+    fn step(&mut self) -> Option<*const u8> {
+        if self.rows == 0 {
+            return None;
+        }
+        let line = self.next;
         self.next = self.next.wrapping_add(LINE);
         self.left -= 1;
         if self.left == 0 {
@@ -76,6 +80,7 @@ impl Rows {
             self.left = self.lines;
             self.rows -= 1;
         }
+        Some(line)
     }
 }
 
@@ -104,12 +109,20 @@ impl Ahead {
     #[inline(always)]
     pub(crate) fn step(&mut self) {
         for _ in 0..self.of_moment {
-            while self.rows.last().is_some_and(|rows| rows.rows == 0) {
-                self.rows.pop();
-            }
-            let Some(rows) = self.rows.last_mut() else { return };
-            rows.step();
+            let Some(line) = self.next_line() else { return };
+            address(line);
         }
+    }
+
+    #[inline(always)]
+    fn next_line(&mut self) -> Option<*const u8> {
+        while let Some(rows) = self.rows.last_mut() {
+            if let Some(line) = rows.step() {
+                return Some(line);
+            }
+            self.rows.pop();
+        }
+        None
     }
 }
 
@@ -129,4 +142,20 @@ fn leave<E>(elements: &[E]) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = elements;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_rows_is_asked_for_once() {
+        let elements = vec![0.0f32; 1000];
+        let rows = |first: usize, length, stride, count| Rows::of(&elements[first..], length, stride, count);
+        let mut ahead = Ahead::all(vec![rows(0, 20, 100, 3), rows(500, 0, 10, 2), rows(600, 33, 40, 2)], 1);
+        assert_eq!((ahead.of_moment, Ahead::new(ahead.rows.clone(), 2).of_moment), (12, 2));
+        let place = |line: *const u8| (line as usize - elements.as_ptr() as usize) / size_of::<f32>();
+        let found: Vec<_> = std::iter::from_fn(|| ahead.next_line()).map(place).collect();
+        assert_eq!(found, [600, 616, 632, 640, 656, 672, 0, 16, 100, 116, 200, 216]);
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! On the CPU they are matrix products of our own: `gather` forward and back to the input, or `winograd` where it needs
 //! fewer products, and `correlate` back to the kernels. Where the processor has a matrix unit and it is faster, they are `by_unit` and
-//! `sums_by_unit`, or `direct` where it multiplies what lies in memory. 16 bits are a storage format: sums have 32 bits, and no 32-bit tensor is allocated. On a GPU they are CubeCL's implicit matrix products.
+//! `sums_by_unit`, `winograd_by_unit`, or `direct` where it multiplies what lies in memory. 16 bits are a storage format: sums have 32 bits, and no 32-bit tensor is allocated. On a GPU they are CubeCL's implicit matrix products.
 
 mod algorithm;
 mod by_unit;

@@ -89,13 +89,13 @@ impl NormBackward<'_> {
     fn change_channel<E: StoredFloat>(&self, channel: usize, rows: Vec<&mut [E]>) -> (f32, f32) {
         let read = charge(Account::Host, || rows.iter().map(|row| &**row).collect::<Vec<_>>());
         let sums = self.sums_of(channel, &read);
-        vectorised(ChannelGradient { kernel: self, channel, sums, rows });
+        vectorised(ChannelGradient { kernel: self, channel, sums: [sums.0, sums.1], rows });
         sums
     }
 
     /// Makes the gradient of some `values` of the input from that of the output, by the gradients of weight and shift.
     #[inline(always)]
-    fn change(&self, channel: usize, (weight, shift): (f32, f32), values: &[f32], gradient: &mut [f32]) {
+    fn change(&self, channel: usize, [weight, shift]: [f32; 2], values: &[f32], gradient: &mut [f32]) {
         let count = self.shape.count() as f32;
         self.masked(channel, values, gradient);
         let (mean, scale) = (self.affine.mean[channel], self.affine.scale[channel]);
@@ -121,7 +121,7 @@ impl Change for InputGradient<'_> {
         let channel = kernel.shape.channel(at);
         let mut buffer = [0.0; BLOCK];
         let values = kernel.input.read(at..at + gradient.len(), &mut buffer);
-        kernel.change(channel, (weight[channel], shift[channel]), values, gradient);
+        kernel.change(channel, [weight[channel], shift[channel]], values, gradient);
     }
 }
 
@@ -130,7 +130,7 @@ struct ChannelGradient<'a, 'b, E> {
     kernel: &'a NormBackward<'a>,
     channel: usize,
     /// The gradients of weight and shift.
-    sums: (f32, f32),
+    sums: [f32; 2],
     rows: Vec<&'b mut [E]>,
 }
 

@@ -72,8 +72,11 @@ fn put_phases(products: &[f32], apart: usize, phases: &mut [f32], line: usize) {
     for (column, down) in down.iter_mut().enumerate() {
         *down = pixels(point(0, column), point(1, column), point(2, column), point(3, column));
     }
-    for row in 0..PATCH {
-        let made = pixels(&down[0][row], &down[1][row], &down[2][row], &down[3][row]);
+    let [first, second, third, fourth] = &down;
+    for (row, (((first, second), third), fourth)) in
+        first.iter().zip(second).zip(third).zip(fourth).enumerate()
+    {
+        let made = pixels(first, second, third, fourth);
         for (column, made) in made.iter().enumerate() {
             *lanes_mut(phases, (PATCH * row + column) * line) = *made;
         }

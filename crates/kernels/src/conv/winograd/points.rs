@@ -127,12 +127,17 @@ fn put_points(
             pixels(3, odd, shift),
         );
     }
-    for row in 0..4 {
-        down[0][row] = masked(&down[0][row], lanes(left, at));
-        down[3][row] = masked(&down[3][row], lanes(right, at));
+    let [first, second, third, fourth] = &mut down;
+    for row in &mut *first {
+        *row = masked(row, lanes(left, at));
     }
-    for row in 0..4 {
-        let made = window(&down[0][row], &down[1][row], &down[2][row], &down[3][row]);
+    for row in &mut *fourth {
+        *row = masked(row, lanes(right, at));
+    }
+    for (row, (((first, second), third), fourth)) in
+        first.iter().zip(second).zip(third).zip(fourth).enumerate()
+    {
+        let made = window(first, second, third, fourth);
         for (column, made) in made.iter().enumerate() {
             *lanes_mut(points, (4 * row + column) * apart) = *made;
         }
