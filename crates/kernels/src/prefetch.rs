@@ -85,7 +85,7 @@ impl Rows {
 }
 
 /// Rows that are brought into the cache while something else is computed: some lines at each of its moments.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ahead {
     rows: Vec<Rows>,
     of_moment: usize,
@@ -96,14 +96,8 @@ impl Ahead {
     pub(crate) fn new(rows: Vec<Rows>, moments: usize) -> Self {
         /// Lines that a processor asks for beside a few products.
         const MOST: usize = 2;
-        let all = Self::all(rows, moments);
-        Self { of_moment: all.of_moment.min(MOST), ..all }
-    }
-
-    /// All rows in so many moments, even if each must ask for many lines.
-    pub(crate) fn all(rows: Vec<Rows>, moments: usize) -> Self {
         let lines: usize = rows.iter().map(|rows| rows.lines * rows.rows).sum();
-        Self { rows, of_moment: lines.div_ceil(moments.max(1)) }
+        Self { rows, of_moment: lines.div_ceil(moments.max(1)).min(MOST) }
     }
 
     #[inline(always)]
@@ -152,8 +146,9 @@ mod tests {
     fn every_line_of_the_rows_is_asked_for_once() {
         let elements = vec![0.0f32; 1000];
         let rows = |first: usize, length, stride, count| Rows::of(&elements[first..], length, stride, count);
-        let mut ahead = Ahead::all(vec![rows(0, 20, 100, 3), rows(500, 0, 10, 2), rows(600, 33, 40, 2)], 1);
-        assert_eq!((ahead.of_moment, Ahead::new(ahead.rows.clone(), 2).of_moment), (12, 2));
+        let all = vec![rows(0, 20, 100, 3), rows(500, 0, 10, 2), rows(600, 33, 40, 2)];
+        let mut ahead = Ahead::new(all.clone(), 20);
+        assert_eq!((ahead.of_moment, Ahead::new(all, 2).of_moment), (1, 2));
         let place = |line: *const u8| (line as usize - elements.as_ptr() as usize) / size_of::<f32>();
         let found: Vec<_> = std::iter::from_fn(|| ahead.next_line()).map(place).collect();
         assert_eq!(found, [600, 616, 632, 640, 656, 672, 0, 16, 100, 116, 200, 216]);

@@ -19,7 +19,6 @@ use super::{
 use crate::{
     custom_op::split,
     matrix_unit::{UnitElement, elements_around_lines, elements_of_lines, parts_of, unit_for},
-    prefetch::{Ahead, Rows},
     tile::Tile,
     uninit,
     window::Axis,
@@ -38,9 +37,6 @@ const PRODUCTS: usize = 64 << 10;
 
 /// The least pixels of a task, if there are as many images.
 const PIXELS: usize = 256;
-
-/// Pixels of an image from which on its channels are so far apart that the processor does not foresee the next one.
-const NEAR: usize = 128;
 
 /// A convolution by the unit.
 pub(super) struct ByUnit {
@@ -167,46 +163,6 @@ impl ByUnit {
         }
     }
 
-    /// What is brought into the cache while a task's rows are multiplied by some strips: the pixels that these are written to, if these are
-    /// the last inner indices, and the source of what is multiplied next. With several taps the source is in the cache already.
-    fn ahead<E: UnitElement>(
-        &self,
-        grid: &Grid,
-        source: &[E],
-        task: &ConvTask<'_, E>,
-        [strips, next]: [&Range<usize>; 2],
-        inner: Option<Range<usize>>,
-    ) -> Ahead {
-        let ConvProduct { channels, source: of_source, target: of_target, .. } = self.product;
-        let [pixels_of_source, pixels] = [of_source, of_target].map(|[height, width]| height * width);
-        let images = task.images.len();
-        if grid.kernel.len() > 1 || pixels < NEAR {
-            return Ahead::default();
-        }
-        let mut rows = Vec::new();
-        if inner.is_none() {
-            for piece in strips.clone().flat_map(|strip| grid.pieces(strip, images)) {
-                let [first, step] = grid.target(&piece);
-                rows.push(Rows::of(
-                    &task.images[piece.image][first..],
-                    piece.length * step,
-                    pixels,
-                    task.rows,
-                ));
-            }
-        }
-        let (strips, inner) = match inner {
-            Some(inner) => (strips, inner),
-            None => (next, 0..channels.min(INNER)),
-        };
-        for run in strips.clone().flat_map(|strip| grid.runs(strip, images)).flatten() {
-            let plane = (task.first_image + run.image) * channels + inner.start;
-            let from = &source[plane * pixels_of_source + run.pixels.source..];
-            rows.push(Rows::of(from, run.pixels.length * run.pixels.step, pixels_of_source, inner.len()));
-        }
-        Ahead::all(rows, task.rows.div_ceil(SIDE))
-    }
-
     /// Writes the products of some strips to the target.
     #[inline(always)]
     fn put<E: UnitElement>(
@@ -216,16 +172,15 @@ impl ByUnit {
         strips: Range<usize>,
         task: &mut ConvTask<'_, E>,
     ) {
-        let strips_of_rows = strips.len() * SIDE * SIDE;
+        let of_strip = products.len() / strips.len().max(1);
         let pieces: Vec<_> = charge(Account::Host, || {
             let with_target = |piece: Piece| (piece, grid.target(&piece));
             let placed = |strip| grid.pieces(strip, task.images.len()).map(with_target).collect::<Vec<_>>();
             strips.map(placed).collect()
         });
         for row in 0..task.rows {
-            let of_rows = &products[row / SIDE * strips_of_rows..][..strips_of_rows];
-            for (pieces, products) in pieces.iter().zip(of_rows.chunks_exact(SIDE * SIDE)) {
-                let products = &products[row % SIDE * SIDE..][..SIDE];
+            for (pieces, products) in pieces.iter().zip(products.chunks_exact(of_strip.max(1))) {
+                let products = &products[row * SIDE..][..SIDE];
                 for (piece, target) in pieces {
                     task.write_every(piece.image, row, *target, &products[piece.at..][..piece.length]);
                 }
@@ -294,15 +249,7 @@ impl<E: UnitElement> ConvAlgorithm<E> for ByUnit {
                     let left = &weights[before..][..rows / SIDE * of_strip];
                     let right = &mut memory[..strips.len() * of_strip];
                     self.pack_pixels(source, task.first_image, &runs, inner.clone(), right);
-                    let following = (inner.end < all).then(|| inner.end..all.min(inner.end + INNER));
-                    let next = strips.end..count.min(strips.end + at_once);
-                    let mut ahead =
-                        charge(Account::Host, || self.ahead(grid, source, task, [&strips, &next], following));
-                    let of_rows = products.chunks_exact_mut(strips.len() * SIDE * SIDE);
-                    for (left, products) in left.chunks_exact(of_strip).zip(of_rows) {
-                        ahead.step();
-                        self.unit.multiply::<E>([left, &*right], inner.len(), products, first > 0);
-                    }
+                    self.unit.multiply::<E>([left, right], inner.len(), products, first > 0);
                 }
                 self.put(grid, products, strips, task);
             }
