@@ -147,7 +147,7 @@ pub(super) fn weight_backward(
     let dtype = input.dtype();
     let is_same = dtype == gradient.dtype();
     let fewer = is_same.then(|| WinogradSums::where_it_pays(sizes, &axes, dtype)).flatten();
-    let unit = is_same.then(|| SumsByUnit::where_it_pays(sizes, &axes, dtype)).flatten();
+    let unit = (is_same && fewer.is_none()).then(|| SumsByUnit::where_it_pays(sizes, &axes, dtype)).flatten();
     let correlate = Correlate::new(sizes, &axes);
     let workspace = match (&fewer, &unit) {
         (Some(fewer), _) => fewer.workspace(),

@@ -1,10 +1,12 @@
+use std::ops::Deref;
+
 use burn_backend::DType;
 use burn_flex::FlexTensor;
 use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
 use super::{
-    channel_rows::{Affine, ChannelRows},
+    channel_rows::{Affine, Block, ChannelRows},
     moments::sum,
 };
 use crate::{
@@ -142,11 +144,7 @@ impl<E: StoredFloat> SimdLoops for ChannelGradient<'_, '_, E> {
         for block in kernel.shape.blocks() {
             let ([first, end], [from, to]) = (block.samples, block.part);
             let gradients = &mut gradients[..block.length()];
-            for (row, wide) in rows[first..end].iter().zip(gradients.chunks_exact_mut(to - from)) {
-                for (wide, gradient) in wide.iter_mut().zip(&row[from..to]) {
-                    *wide = gradient.widened();
-                }
-            }
+            widen(&rows, &block, gradients);
             let values = kernel.shape.read(kernel.input, channel, &block, &mut buffer);
             kernel.change(channel, sums, values, gradients);
             for (row, wide) in rows[first..end].iter_mut().zip(gradients.chunks_exact(to - from)) {
@@ -154,6 +152,17 @@ impl<E: StoredFloat> SimdLoops for ChannelGradient<'_, '_, E> {
                     *gradient = E::rounded(*wide);
                 }
             }
+        }
+    }
+}
+
+/// Makes 32 bits of a block of a channel's rows.
+#[inline(always)]
+fn widen<E: StoredFloat>(rows: &[impl Deref<Target = [E]>], block: &Block, wide: &mut [f32]) {
+    let ([first, end], [from, to]) = (block.samples, block.part);
+    for (row, wide) in rows[first..end].iter().zip(wide.chunks_exact_mut(to - from)) {
+        for (wide, element) in wide.iter_mut().zip(&row[from..to]) {
+            *wide = element.widened();
         }
     }
 }
@@ -181,13 +190,8 @@ impl<E: StoredFloat> SimdLoops for ChannelSums<'_, E> {
                 let ([first, end], [from, to]) = (next.samples, next.part);
                 rows[first..end].iter().for_each(|row| prefetch::all(&row[from..to]));
             }
-            let ([first, end], [from, to]) = (block.samples, block.part);
             let masked = &mut masked[..block.length()];
-            for (row, masked) in rows[first..end].iter().zip(masked.chunks_exact_mut(to - from)) {
-                for (masked, gradient) in masked.iter_mut().zip(&row[from..to]) {
-                    *masked = gradient.widened();
-                }
-            }
+            widen(rows, &block, masked);
             let values = kernel.shape.read(kernel.input, channel, &block, &mut buffer);
             kernel.masked(channel, values, masked);
             shift += sum(masked);

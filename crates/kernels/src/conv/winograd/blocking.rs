@@ -1,6 +1,6 @@
 //! Sizes of the algorithm, and where it pays.
 
-use super::{blocks::Blocks, points::Windows};
+use super::blocks::Blocks;
 use crate::{conv::product::ConvProduct, tile::Tile, window::Axis};
 
 /// Pixels of a patch down and across.
@@ -108,11 +108,6 @@ impl Winograd {
             POINTS * self.point(rows),
             elements_before_points.max(elements_behind_products),
         ]
-    }
-
-    /// Patches of some windows.
-    pub(super) fn patches_of(&self, windows: &Windows) -> usize {
-        windows.images * windows.height * self.blocks.patches[1]
     }
 
     /// Patches of a block, in whole registers.

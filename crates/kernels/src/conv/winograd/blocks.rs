@@ -1,5 +1,7 @@
 //! The patches that are computed at once.
 
+use std::ops::Range;
+
 use crate::tile::Tile;
 
 /// The tasks that threads share, at least, if there are as many images.
@@ -15,6 +17,16 @@ pub(in crate::conv) struct Blocks {
     /// Images of a block.
     pub(in crate::conv) images: usize,
     /// Rows of patches of a block.
+    pub(in crate::conv) height: usize,
+}
+
+/// The windows of a block of patches.
+pub(in crate::conv) struct Windows {
+    pub(in crate::conv) first_image: usize,
+    pub(in crate::conv) images: usize,
+    /// The first row of patches.
+    pub(in crate::conv) first_row: usize,
+    /// Rows of patches.
     pub(in crate::conv) height: usize,
 }
 
@@ -43,6 +55,25 @@ impl Blocks {
         let enough = good.clone().find(|blocks| blocks.of_each() >= least);
         let found = enough.or_else(|| good.max_by_key(|blocks| blocks.of_each()));
         found.unwrap_or(Self { tile, batch, patches: [rows, width], images: 1, height: 1 })
+    }
+
+    /// The windows of each block of some images: at most so many as a block has, or all of the batch.
+    pub(in crate::conv) fn windows(self, images: Range<usize>) -> impl Iterator<Item = Windows> {
+        let end = images.end;
+        let of_images = move |first_image: usize| {
+            (0..self.patches[0]).step_by(self.height).map(move |first_row| Windows {
+                first_image,
+                images: self.images.min(end - first_image),
+                first_row,
+                height: self.height.min(self.patches[0] - first_row),
+            })
+        };
+        images.step_by(self.images).flat_map(of_images)
+    }
+
+    /// Patches of some windows.
+    pub(in crate::conv) fn patches_of(&self, windows: &Windows) -> usize {
+        windows.images * windows.height * self.patches[1]
     }
 
     /// Patches of a block.

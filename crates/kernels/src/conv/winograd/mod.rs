@@ -37,9 +37,9 @@ use blocking::{POINTS, ROWS};
 use packing::WinogradPacking;
 
 pub(super) use blocking::{PATCH, TAPS, Winograd};
-pub(super) use blocks::{Blocks, TASKS};
+pub(super) use blocks::{Blocks, TASKS, Windows};
 pub(super) use packing::kernel_points;
-pub(super) use points::Windows;
+pub(super) use patches::put_pixels;
 
 impl<E: StoredFloat> ConvAlgorithm<E> for Winograd {
     type Weight = f32;
@@ -71,19 +71,14 @@ impl<E: StoredFloat> ConvAlgorithm<E> for Winograd {
             charge(Account::Host, || (0..self.at_once).map(|channel| (channel * stride) as u32).collect());
         let padded = self.tile.padded_rows(task.rows);
         let apart = [self.point(self.at_once), self.point(padded)];
-        for first_row in (0..self.blocks.patches[0]).step_by(self.blocks.height) {
-            let windows = Windows {
-                first_image: task.first_image,
-                images: task.images.len(),
-                first_row,
-                height: self.blocks.height.min(self.blocks.patches[0] - first_row),
-            };
+        let images = task.first_image..task.first_image + task.images.len();
+        for windows in self.blocks.windows(images) {
             for first in (0..self.product.channels).step_by(self.at_once) {
                 let channels = first..(first + self.at_once).min(self.product.channels);
                 let offsets = &offsets[..channels.len()];
                 self.make_points(&windows, channels.clone(), source, points, between);
                 let rows = task.first_row..task.first_row + padded;
-                let columns = self.patches_of(&windows);
+                let columns = self.blocks.patches_of(&windows);
                 for point in 0..POINTS {
                     let tiles = self.tiles_of(weights, point, channels.clone(), rows.clone());
                     let points = &points[point * apart[0]..];

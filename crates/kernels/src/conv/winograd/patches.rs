@@ -2,7 +2,7 @@
 
 use super::{
     blocking::{LANES, PATCH, Winograd},
-    points::Windows,
+    blocks::Windows,
 };
 use crate::{
     conv::{
@@ -26,7 +26,7 @@ impl Winograd {
         task: &mut ConvTask<'_, T>,
         between: &mut [f32],
     ) {
-        let (line, count) = (self.line(), self.patches_of(windows));
+        let (line, count) = (self.line(), self.blocks.patches_of(windows));
         let [phases, pixels] = split(between, [2 * PATCH * line, 2 * PATCH * line]);
         for at in (0..count).step_by(LANES) {
             put_phases(&products[at..], apart, &mut phases[at..], line);
@@ -39,26 +39,26 @@ impl Winograd {
             }
         }
         let (above, below) = pixels.split_at(PATCH * line);
-        self.put_pixels(windows, row, [above, below], task);
+        put_pixels(windows, row, [above, below], self.product.target, task);
     }
+}
 
-    /// Writes pixels to the target: those of the upper rows of patches, and those of the lower rows.
-    #[inline(always)]
-    fn put_pixels<T: StoredFloat>(
-        &self,
-        windows: &Windows,
-        row: usize,
-        pixels: [&[f32]; PATCH],
-        task: &mut ConvTask<'_, T>,
-    ) {
-        let [height, width] = self.product.target;
-        let pitch = PATCH * self.blocks.patches[1];
-        let first = PATCH * windows.first_row;
-        for image in 0..task.images.len() {
-            for (index, line) in (first..height).take(PATCH * windows.height).enumerate() {
-                let at = (image * windows.height + index / PATCH) * pitch;
-                task.write(image, row, line * width, &pixels[index % PATCH][at..][..width]);
-            }
+/// Writes the pixels of some windows to a row of a target of `height` lines of `width` pixels: those of the upper lines of patches, and those
+/// of the lower lines.
+#[inline(always)]
+pub(in crate::conv) fn put_pixels<T: StoredFloat>(
+    windows: &Windows,
+    row: usize,
+    pixels: [&[f32]; PATCH],
+    [height, width]: [usize; 2],
+    task: &mut ConvTask<'_, T>,
+) {
+    let pitch = width.next_multiple_of(PATCH);
+    let first = PATCH * windows.first_row;
+    for image in 0..windows.images {
+        for (index, line) in (first..height).take(PATCH * windows.height).enumerate() {
+            let at = (image * windows.height + index / PATCH) * pitch;
+            task.write(image, row, line * width, &pixels[index % PATCH][at..][..width]);
         }
     }
 }

@@ -4,22 +4,15 @@ use std::ops::Range;
 
 use oomph_core::{Account, charge};
 
-use super::blocking::{LANES, PATCH, Winograd};
+use super::{
+    blocking::{LANES, PATCH, Winograd},
+    blocks::Windows,
+};
 use crate::{
     conv::pieces::{Pieces, difference, lanes, lanes_mut, pieces, sum, widened},
     custom_op::split,
     stored_float::StoredFloat,
 };
-
-/// The windows of a block of patches.
-pub(in crate::conv) struct Windows {
-    pub(in crate::conv) first_image: usize,
-    pub(in crate::conv) images: usize,
-    /// The first row of patches.
-    pub(in crate::conv) first_row: usize,
-    /// Rows of patches.
-    pub(in crate::conv) height: usize,
-}
 
 impl Winograd {
     /// Computes the points of the windows of some channels: a row of `points` for each channel and point.
@@ -32,7 +25,7 @@ impl Winograd {
         points: &mut [f32],
         between: &mut [f32],
     ) {
-        let (apart, count) = (self.point(self.at_once), self.patches_of(windows));
+        let (apart, count) = (self.point(self.at_once), self.blocks.patches_of(windows));
         let of_line = PATCH * self.line();
         let [lines, phases] = split(between, [4 * of_line, 4 * self.phases()]);
         // Beyond the image are zeros.

@@ -18,7 +18,7 @@ use oomph_bf16::{Line, MatrixUnit, POINTS, SIDE, WinogradUnit};
 use super::{
     algorithm::{ConvAlgorithm, ConvFrame},
     product::{ConvProduct, ConvTask},
-    winograd::{Blocks, PATCH, TAPS, Windows},
+    winograd::{Blocks, PATCH, TAPS, Windows, put_pixels},
 };
 use crate::{
     custom_op::split,
@@ -128,9 +128,8 @@ impl WinogradByUnit {
     fn pack_points(&self, windows: &Windows, source: &[bf16], to: &mut [Line]) {
         let ConvProduct { channels, source: size, .. } = self.product;
         let pixels = size[0] * size[1];
-        let width = self.blocks.patches[1];
-        let count = (windows.images * windows.height * width).div_ceil(OF_REGISTER);
-        let neighbours = &neighbours(windows, width)[..count];
+        let count = self.blocks.patches_of(windows).div_ceil(OF_REGISTER);
+        let neighbours = &neighbours(windows, self.blocks.patches[1])[..count];
         let mut lines = [Lines::<4>::zeros(), Lines::zeros()];
         let apart = [channels, self.lines_of_point()];
         for first in (0..channels).step_by(2) {
@@ -154,19 +153,11 @@ impl WinogradByUnit {
         pixels: &mut [f32],
         task: &mut ConvTask<'_, bf16>,
     ) {
-        let (width, [height, of_line]) = (self.blocks.patches[1], self.product.target);
-        let count = (windows.images * windows.height * width).next_multiple_of(OF_REGISTER);
+        let count = self.blocks.patches_of(windows).next_multiple_of(OF_REGISTER);
         let (above, below) = pixels[..2 * PATCH * count].split_at_mut(PATCH * count);
         let pairs = [&mut *above, &mut *below].map(|line| line.as_chunks_mut().0);
         self.points.put(&products[row % SIDE * SIDE..], self.products_of_point(), pairs);
-        let first = PATCH * windows.first_row;
-        for image in 0..windows.images {
-            for (index, line) in (first..height).take(PATCH * windows.height).enumerate() {
-                let at = (image * windows.height + index / PATCH) * PATCH * width;
-                let pixels = if index % PATCH == 0 { &*above } else { &*below };
-                task.write(image, row, line * of_line, &pixels[at..][..of_line]);
-            }
-        }
+        put_pixels(windows, row, [above, below], self.product.target, task);
     }
 }
 
@@ -214,15 +205,10 @@ impl ConvAlgorithm<bf16> for WinogradByUnit {
         let points = Line::within(points);
         let (of_lines, of_products) = (self.lines_of_point(), self.products_of_point());
         let weights = &weights[task.first_row * POINTS * channels / SIDE..];
-        for first_row in (0..self.blocks.patches[0]).step_by(self.blocks.height) {
-            let windows = Windows {
-                first_image: task.first_image,
-                images: task.images.len(),
-                first_row,
-                height: self.blocks.height.min(self.blocks.patches[0] - first_row),
-            };
+        let images = task.first_image..task.first_image + task.images.len();
+        for windows in self.blocks.windows(images) {
             self.pack_points(&windows, source, points);
-            let strips = (windows.images * windows.height * self.blocks.patches[1]).div_ceil(SIDE);
+            let strips = self.blocks.patches_of(&windows).div_ceil(SIDE);
             for (strip, left) in (0..task.rows / SIDE).zip(weights.chunks_exact(POINTS * channels)) {
                 for (point, left) in left.chunks_exact(channels).enumerate() {
                     let right = &points[point * of_lines..][..strips * channels];

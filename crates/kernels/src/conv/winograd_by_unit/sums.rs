@@ -39,11 +39,13 @@ impl WinogradSums {
     /// pixels are faster.
     pub(in crate::conv) fn where_it_pays(sizes: ConvSizes, axes: &[Axis; 2], dtype: DType) -> Option<Self> {
         let (unit, points) = units(dtype)?;
+        if !has_shape(sizes.kernel, axes, sizes.channels) {
+            return None;
+        }
         let patches = sizes.output.map(|pixels| pixels.div_ceil(PATCH));
         let blocks = Blocks::new(tile(), sizes.batch, patches, [PATCHES / 2, PATCHES], TASKS);
         let made = Self { unit, points, sizes, blocks };
-        let can_be = has_shape(sizes.kernel, axes, sizes.channels) && blocks.columns() <= PATCHES;
-        (can_be && made.pays()).then_some(made)
+        (blocks.columns() <= PATCHES && made.pays()).then_some(made)
     }
 
     /// Estimates whether this is faster, in cycles of a processor that adds 32 products in one.
@@ -85,27 +87,12 @@ impl WinogradSums {
         [(self.lines_of_strip() + 1) * OF_LINE, POINTS * PRODUCTS]
     }
 
-    /// The blocks of patches.
-    fn windows(&self) -> impl Iterator<Item = Windows> {
-        let Blocks { images, height, patches, .. } = self.blocks;
-        let batch = self.sizes.batch;
-        let rows = move |first_image| {
-            (0..patches[0]).step_by(height).map(move |first_row| Windows {
-                first_image,
-                images: images.min(batch - first_image),
-                first_row,
-                height: height.min(patches[0] - first_row),
-            })
-        };
-        (0..batch).step_by(images).flat_map(rows)
-    }
-
     /// The gradient, `[C_out, C_in, k, k]`.
     pub(in crate::conv) fn run(&self, source: &[bf16], gradient: &[bf16]) -> Vec<f32> {
         let [input, output] = self.sizes.channels;
         let mut features = vec![Line::ZERO; input / SIDE * self.lines_of_strip()];
         let (count, of_task) = (output * input * TAPS, SIDE * input * TAPS);
-        let mut blocks = self.windows();
+        let mut blocks = self.blocks.windows(0..self.sizes.batch);
         // Inside the pool, so that the calling thread waits for it once.
         rayon::scope(|_| {
             // Each thread zeroes what it adds to next, so that it lies in its cache.
@@ -145,7 +132,7 @@ impl WinogradSums {
 
     /// Inner indices of a block: its patches, in whole lines.
     fn inner(&self, windows: &Windows) -> usize {
-        (windows.images * windows.height * self.blocks.patches[1]).next_multiple_of(SIDE)
+        self.blocks.patches_of(windows).next_multiple_of(SIDE)
     }
 }
 
