@@ -2,13 +2,13 @@
 
 use burn::{
     module::Param,
-    tensor::{Device, Tensor, TensorData},
+    tensor::{Device, Int, Tensor, TensorData, module::embedding},
 };
 use oomph_config::Precision;
 use oomph_core::{Generator, Key};
 use oomph_model::{
     Init, Kernels, Pass, Policy,
-    layers::{Dropout, Gru, Lstm, LstmState},
+    layers::{Dropout, Gru, Lstm, LstmState, RecurrentInput},
 };
 
 use crate::{
@@ -74,7 +74,7 @@ impl Layer {
     /// Runs from the given states, hidden units first; gives the outputs and the last states.
     fn forward(
         &self,
-        input: Tensor<3>,
+        input: RecurrentInput,
         state: Vec<Tensor<2>>,
         pass: &mut Pass,
     ) -> (Tensor<3>, Vec<Tensor<2>>) {
@@ -126,7 +126,7 @@ fn outcome(kind: Kind, shape: Shape, parts: &[usize], policy: Policy, weighed: W
     let (mut outputs, mut first) = (Vec::new(), 0);
     for count in parts {
         let part = input.clone().narrow(1, first, *count);
-        let (output, end) = layer.forward(part, state, &mut pass);
+        let (output, end) = layer.forward(part.into(), state, &mut pass);
         outputs.push(policy.widen(output));
         state = end;
         first += count;
@@ -148,6 +148,40 @@ fn outcome(kind: Kind, shape: Shape, parts: &[usize], policy: Policy, weighed: W
     let mut found = vec![("output", host::values(output))];
     found.extend(["hidden", "cell"].into_iter().zip(ends.into_iter().map(host::values)));
     found.push(("gradient of input", host::gradient(&input, &gradients)));
+    let of_start = start.iter().map(|state| host::gradient(state, &gradients));
+    found.extend(["gradient of h0", "gradient of c0"].into_iter().zip(of_start));
+    let (weights, biases) = layer.parameters();
+    let of_weights = weights.map(|weight| host::gradient(&weight.val(), &gradients));
+    found.extend(["gradient of weight_ih", "gradient of weight_hh"].into_iter().zip(of_weights));
+    let of_biases = biases.map(|bias| host::gradient(&bias.val(), &gradients));
+    found.extend(["gradient of bias_ih", "gradient of bias_hh"].into_iter().zip(of_biases));
+    found
+}
+
+/// The same over tokens: their vectors are looked up before the layer, or the layer reads the tokens. The gradient of the input is that
+/// of the vectors.
+fn of_tokens(kind: Kind, shape: Shape, policy: Policy, are_looked_up: bool) -> Outcome {
+    const TOKENS: usize = 5;
+    let Shape { batch, steps, units } = shape;
+    let device = Device::flex().autodiff();
+    let layer = Layer::new(kind, &Init::new(&device, 5), [FEATURES, units]);
+    let vectors = tensor("vectors", [TOKENS, FEATURES], &device).require_grad();
+    // Token 3 does not occur.
+    let tokens = (0..batch * steps).map(|at| [0, 4, 1, 1, 2][at * at % 5]).collect::<Vec<i64>>();
+    let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens, [batch, steps]), &device);
+    let input = match are_looked_up {
+        true => policy.narrow(embedding(vectors.clone(), tokens)).into(),
+        false => RecurrentInput::Tokens { tokens, vectors: vectors.clone() },
+    };
+    let of_state = |name: &&str| tensor(name, [batch, units], &device).require_grad();
+    let start: Vec<Tensor<2>> = layer.states().iter().map(of_state).collect();
+    let mut pass = Pass::train(Key::new(0)).with_policy(policy);
+    let (output, _) = layer.forward(input, start.clone(), &mut pass);
+    let output = policy.widen(output);
+    let weights = tensor("of output", [batch, steps, units], &device);
+    let gradients = (output.clone() * weights).sum().backward();
+    let mut found = vec![("output", host::values(output))];
+    found.push(("gradient of vectors", host::gradient(&vectors, &gradients)));
     let of_start = start.iter().map(|state| host::gradient(state, &gradients));
     found.extend(["gradient of h0", "gradient of c0"].into_iter().zip(of_start));
     let (weights, biases) = layer.parameters();
@@ -234,6 +268,29 @@ fn a_state_carried_on_continues_the_sequence() {
             let parts = |parts: &[usize]| outcome(kind, SHORT, parts, policy, Weighed::OutputsAndState);
             compare(&format!("{kind:?} {name}"), TOLERANCE, &parts(&[9, 1, 13]), &parts(&[23]));
         }
+    }
+}
+
+#[test]
+fn a_layer_that_reads_tokens_has_the_gradients_of_one_that_reads_their_vectors() {
+    for (kind, shape) in kinds_and_shapes() {
+        let of = |policy, are_looked_up| of_tokens(kind, shape, policy, are_looked_up);
+        let expected = of(policy(false, Kernels::Composed), true);
+        for kernels in [Kernels::Cpu, Kernels::Composed] {
+            let what = format!("{kind:?} {shape:?} {kernels:?}");
+            let own = policy(true, kernels);
+            let read = of(own, false);
+            compare(&what, TOLERANCE, &read, &expected);
+            assert!(of(Policy { recompute: true, ..own }, false) == read, "{what}, recomputed");
+            let narrow = Policy { precision: Precision::Bf16, ..own };
+            compare(&format!("{what} bf16"), BF16_TOLERANCE, &of(narrow, false), &expected);
+        }
+        compare("without lean layers", TOLERANCE, &of(policy(false, Kernels::Composed), false), &expected);
+        let by_threads = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| of(policy(true, Kernels::Cpu), false))
+        };
+        assert!(by_threads(1) == by_threads(3), "{kind:?} {shape:?}");
     }
 }
 

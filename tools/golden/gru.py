@@ -14,7 +14,7 @@ from generate import values, write
 from torch import nn
 from torch.nn import functional as F
 
-B, T, INPUT, HIDDEN, LAYERS, LABELS, TOKENS, CHUNKS = 3, 9, 5, 7, 2, 4, 11, 2
+B, T, INPUT, HIDDEN, LAYERS, LABELS, TOKENS, CHUNKS = 3, 9, 5, 7, 2, 4, 6, 2
 # A large epsilon keeps the steps of small gradients small, whose last bits differ.
 RATE, DECAY, EPSILON, STEPS = 0.01, 0.1, 1e-4, 2
 

@@ -11,6 +11,7 @@ use crate::{
     custom_op::CustomOp,
     flex_tensor::vector,
     gpu::{self, on_gpu},
+    indices::indices,
     kernels::Kernels,
 };
 
@@ -76,15 +77,6 @@ fn own_losses(logits: &FlexTensor, classes: &FlexTensor, smoothing: f32) -> Vec<
     let rows: Vec<(f32, f32, f32)> = values.par_chunks(width).zip(&classes).map(of).collect();
     let column = |of: fn(&(f32, f32, f32)) -> f32| vector(rows.iter().map(of).collect());
     vec![column(|row| row.0), column(|row| row.1), column(|row| row.2)]
-}
-
-/// The classes as indices, from integers of 32 or 64 bits. A negative class becomes an index past the end of every row.
-fn indices(classes: &FlexTensor) -> Vec<usize> {
-    let index = |class: i64| usize::try_from(class).unwrap_or(usize::MAX);
-    match classes.dtype() {
-        DType::I64 => classes.storage::<i64>().iter().map(|class| index(*class)).collect(),
-        _ => classes.storage::<i32>().iter().map(|class| index(i64::from(*class))).collect(),
-    }
 }
 
 /// The gradient of the mean loss of all rows, times `gradient`, `[1]`. It overwrites the logits if nobody else holds them.

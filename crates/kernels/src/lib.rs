@@ -45,6 +45,7 @@ pub mod gradients;
 pub mod graph;
 pub mod gru;
 mod host;
+mod indices;
 mod interleave;
 mod kernels;
 pub mod linear;

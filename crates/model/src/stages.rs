@@ -142,7 +142,10 @@ impl Stages {
     /// The first stage's error.
     pub fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         self.lend(pass);
-        (0..self.len()).try_fold(input, |activation, stage| self.forward_stage(stage, activation, pass))
+        (0..self.len()).try_fold(input, |activation, stage| {
+            pass.set_followed(stage + 1 < self.len());
+            self.forward_stage(stage, activation, pass)
+        })
     }
 
     /// Lends `pass` the parameters that stages share. Call it before a stage runs alone.

@@ -5,7 +5,7 @@ use oomph_kernels::{
     RowSums, RowTerms, StepRange,
     gru::{GruBack, gru_backward, gru_forward},
     lstm::{lstm_backward, lstm_forward},
-    recurrent::{RecurrentMatrix, RunEnd, RunOutputs, RunStart, input_backward},
+    recurrent::{RecurrentMatrix, RunEnd, RunInput, RunOutputs, RunStart, place_products},
 };
 
 use super::{CPU, FORMATS, copied, full, full_as, probe};
@@ -67,7 +67,7 @@ pub(super) fn probes() -> Vec<Probe> {
         let run =
             move |[batch, steps, features, units]: [usize; 4]| Run { batch, steps, features, units, dtype };
         let of_lstm = SHAPES.into_iter().map(run).flat_map(|run| {
-            [run.matrix(), run.forward(), run.backward(), run.input_backward(), run.weight_backward()]
+            [run.matrix(), run.forward(), run.backward(), run.place_products(), run.weight_backward()]
         });
         let of_gru = GRU_SHAPES.into_iter().map(run).flat_map(|run| [run.gru_forward(), run.gru_backward()]);
         of_lstm.chain(of_gru)
@@ -119,7 +119,7 @@ impl Run {
             });
             move || -> Ready {
                 let start = RunStart {
-                    input: input.clone(),
+                    input: RunInput::Sequence(input.clone()),
                     steps: 0..self.steps,
                     bias: bias.clone(),
                     state: state.clone(),
@@ -168,7 +168,7 @@ impl Run {
             });
             move || -> Ready {
                 let start = RunStart {
-                    input: input.clone(),
+                    input: RunInput::Sequence(input.clone()),
                     steps: 0..self.steps,
                     bias: bias.clone(),
                     state: [hidden.clone()],
@@ -201,7 +201,7 @@ impl Run {
         })
     }
 
-    fn input_backward(self) -> Probe {
+    fn place_products(self) -> Probe {
         probe("lstm_input_backward", move |device| {
             let (gates, whole) = (self.gates(device), self.sequence(self.features, device));
             let of_input = Rc::new(RecurrentMatrix::plain(
@@ -212,7 +212,7 @@ impl Run {
             ));
             move || -> Ready {
                 let (gates, whole, of_input) = (gates.clone(), copied(&whole), of_input.clone());
-                Box::new(move || drop(input_backward(whole, gates, &(0..self.steps), &of_input, CPU)))
+                Box::new(move || drop(place_products(whole, gates, &(0..self.steps), &of_input, CPU)))
             }
         })
     }

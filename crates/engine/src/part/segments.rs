@@ -378,6 +378,7 @@ impl Segments {
         let mut activation = input;
         for (stage, name) in model.names().enumerate().skip(segment.stages.start).take(segment.stages.len()) {
             pass.set_recompute(self.recompute[stage]);
+            pass.set_followed(stage + 1 < segment.stages.end);
             if let Some(device) = &self.seeded {
                 let key = pass.key().with_name("burn").with((self.position.first_stage + stage) as u64);
                 device.seed(Generator::at(key).bits());

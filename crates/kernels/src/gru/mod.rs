@@ -31,8 +31,8 @@ pub fn gru_kernels(kernels: Kernels) -> Kernels {
     }
 }
 
-/// Runs k steps forward. `of_input` are the weights of the inputs, and `recurrent` those of the hidden units. The bias of
-/// `start`, `[6U]`, is that of the inputs and then that of the hidden units.
+/// Runs k steps forward. `of_input` are the weights of the inputs, unread where those are tokens, and `recurrent` those of the
+/// hidden units. The bias of `start`, `[6U]`, is that of the inputs and then that of the hidden units.
 pub fn gru_forward(
     start: RunStart<1>,
     of_input: &RecurrentMatrix,
@@ -88,7 +88,7 @@ pub fn gru_backward(end: RunEnd<1>, back: &GruBack, kernels: Kernels) -> RunGrad
 mod tests {
     use super::*;
     use crate::{
-        recurrent::RunOutputs,
+        recurrent::{RunInput, RunOutputs},
         truth::{distance, stored, values},
     };
 
@@ -176,7 +176,7 @@ mod tests {
             let [batch, steps, _] = self.input.dims();
             let steps = 0..steps;
             let start = RunStart {
-                input: self.input.clone(),
+                input: RunInput::Sequence(self.input.clone()),
                 steps: steps.clone(),
                 bias: self.bias.clone(),
                 state: [self.hidden.clone()],

@@ -13,7 +13,7 @@ use crate::{
     cast::cast,
     kernels::Kernels,
     recurrent::{
-        RecurrentMatrix, RunEnd, RunGradients, RunStart, RunSteps, backward::own as own_backward,
+        RecurrentMatrix, RunEnd, RunGradients, RunInput, RunStart, RunSteps, backward::own as own_backward,
         composed::forward as composed_forward, forward::own as own_forward,
     },
 };
@@ -28,18 +28,21 @@ pub fn lstm_kernels(units: usize, kernels: Kernels) -> Kernels {
     }
 }
 
-/// Runs k steps forward. `of_input` are the weights of the inputs, and `recurrent` those of the hidden units. The bias of
-/// `start`, `[4U]`, is the sum of both biases.
+/// Runs k steps forward. `of_input` are the weights of the inputs, unread where those are tokens, and `recurrent` those of the
+/// hidden units. The bias of `start`, `[4U]`, is the sum of both biases. A GPU reads tokens by Burn's operations.
 pub fn lstm_forward(
     start: RunStart<2>,
     of_input: &RecurrentMatrix,
     recurrent: &RecurrentMatrix,
     kernels: Kernels,
 ) -> RunSteps<2> {
-    let made = match kernels {
-        Kernels::Cpu => own_forward::<LstmCell, 2>(start, of_input, recurrent),
-        Kernels::Gpu => on_gpu::forward(start, of_input, recurrent),
-        Kernels::Composed => composed_forward(start, of_input, recurrent, composed::step),
+    let made = match (kernels, &start.input) {
+        (Kernels::Cpu, _) => own_forward::<LstmCell, 2>(start, of_input, recurrent),
+        (Kernels::Gpu, RunInput::Sequence(input)) => {
+            let input = input.clone();
+            on_gpu::forward(input, start, of_input, recurrent)
+        }
+        _ => composed_forward(start, of_input, recurrent, composed::step),
     };
     // The gates are rounded to this format already, so that backward computes the same cells again.
     RunSteps { gates: made.gates.map(|gates| cast(gates, recurrent.dtype, kernels)), ..made }
@@ -76,7 +79,7 @@ mod tests {
         let state = || [stored("h", [batch, units], dtype), stored("c", [batch, units], wide)];
         let state = || state().map(|state: Tensor<2>| cast(state, wide, Kernels::Composed));
         let start = RunStart {
-            input: stored("x", [batch, steps, FEATURES], dtype),
+            input: RunInput::Sequence(stored("x", [batch, steps, FEATURES], dtype)),
             steps: 0..steps,
             bias: stored("b", [4 * units], wide),
             state: state(),

@@ -1,5 +1,6 @@
 //! The custom operations around a GPU's LSTM: all steps of a run in one launch.
 
+use burn::tensor::Tensor;
 use burn_backend::DType;
 
 use crate::{
@@ -9,13 +10,15 @@ use crate::{
     recurrent::{RecurrentMatrix, RunEnd, RunGradients, RunOutputs, RunStart, RunSteps, words},
 };
 
-/// Runs the steps. Outputs are written into the tensor of the sequence, if there is one; gates and state are new.
+/// Runs the steps over `input`, the whole sequence. Outputs are written into the tensor of the sequence, if there is one; gates and
+/// state are new.
 pub(super) fn forward(
+    input: Tensor<3>,
     start: RunStart<2>,
     of_input: &RecurrentMatrix,
     recurrent: &RecurrentMatrix,
 ) -> RunSteps<2> {
-    let RunStart { input, steps, bias, state: [hidden, cell], outputs, keeps_gates } = start;
+    let RunStart { steps, bias, state: [hidden, cell], outputs, keeps_gates, .. } = start;
     let [batch, all_steps, features] = input.dims();
     let (units, count, dtype) = (recurrent.sizes.inner, steps.len(), recurrent.dtype);
     let state = (vec![batch, units], DType::F32);

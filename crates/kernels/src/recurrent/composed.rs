@@ -5,7 +5,7 @@ use burn_backend::DType;
 
 use super::{
     matrix::RecurrentMatrix,
-    run::{RunOutputs, RunStart, RunSteps},
+    run::{RunInput, RunOutputs, RunStart, RunSteps},
 };
 use crate::{cast::cast, kernels::Kernels, sequence::place_steps};
 
@@ -58,10 +58,21 @@ pub(crate) fn forward<const S: usize>(
 ) -> RunSteps<S> {
     let RunStart { input, steps, bias, mut state, outputs, keeps_gates } = start;
     let dtype = recurrent.dtype;
-    let [batch, _, features] = input.dims();
-    let (count, matrix) = (steps.len(), recurrent.tensor());
-    let input = narrow(input.narrow(1, steps.start, count).reshape([batch * count, features]), dtype);
-    let projected = wide(input.matmul(of_input.tensor())).reshape([batch, count, recurrent.sizes.columns]);
+    let ([batch, _], count, matrix) = (input.rows(), steps.len(), recurrent.tensor());
+    let rows = batch * count;
+    let projected = match input {
+        RunInput::Sequence(input) => {
+            let [_, _, features] = input.dims();
+            let input = input.narrow(1, steps.start, count).reshape([rows, features]);
+            wide(narrow(input, dtype).matmul(of_input.tensor()))
+        }
+        RunInput::Tokens { tokens, products } => {
+            let [known, _, width] = products.dims();
+            let tokens = tokens.narrow(1, steps.start, count).reshape([rows]);
+            products.reshape([known, width]).select(0, tokens)
+        }
+    };
+    let projected = projected.reshape([batch, count, recurrent.sizes.columns]);
     let (mut all_gates, mut all_hidden) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for at in 0..count {
         let of_hidden = wide(narrow(state[0].clone(), dtype).matmul(matrix.clone()));

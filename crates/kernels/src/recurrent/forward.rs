@@ -10,18 +10,19 @@ use super::{
     chunks_of_all,
     factor::Factor,
     matrix::RecurrentMatrix,
+    projection::{Projection, TaskInputs},
     rows_of_a_task,
-    run::{RunOutputs, RunStart, RunSteps},
+    run::{RunInput, RunOutputs, RunStart, RunSteps},
     workspace,
 };
 use crate::{
     any_tensor::{AnyTensor, ranked},
     custom_op::{CustomOp, Workspace},
     flex_tensor::{floats, tensor},
-    panels::{OutputRows, PutRows, PutTile},
-    sequence::RunRows,
+    indices::indices,
+    panels::OutputRows,
     simd::{SimdLoops, vectorised},
-    stored_float::{StoredFloat, StoredFloats, by_dtype, round, with_values},
+    stored_float::{StoredFloat, StoredFloats, by_dtype},
     uninit::{self, UninitSlice},
     workers,
 };
@@ -41,7 +42,7 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
     recurrent: &RecurrentMatrix,
 ) -> RunSteps<S> {
     let RunStart { input, steps, bias, state, outputs, keeps_gates } = start;
-    let [batch, all_steps, _] = input.dims();
+    let [batch, all_steps] = input.rows();
     let units = recurrent.sizes.inner;
     let width = C::GATES * units;
     let of_state = (vec![batch, units], DType::F32);
@@ -51,9 +52,13 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
     // The gates of some rows and, where they are apart, the products of hidden units.
     let of_rows = if C::IS_SUM { ROWS * stride(width) } else { 2 * ROWS * stride(width) };
     let workspace = workspace(batch, recurrent, None);
-    let beside = workspace.of_each.max(of_input.sizes.elements_beside(ROWS));
+    let beside = match &input {
+        RunInput::Sequence(_) => workspace.of_each.max(of_input.sizes.elements_beside(ROWS)),
+        RunInput::Tokens { .. } => workspace.of_each,
+    };
     let count = steps.len();
     let run = ForwardRun::<C> {
+        reads_tokens: matches!(input, RunInput::Tokens { .. }),
         makes_outputs: matches!(outputs, RunOutputs::New),
         keeps_gates,
         steps,
@@ -64,11 +69,15 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
     };
     let there = outputs.there().map(AnyTensor::from);
     let in_place = usize::from(there.is_some());
-    let inputs = [input.into(), bias.into()].into_iter().chain(state.map(AnyTensor::from));
-    let matrices = [of_input, recurrent].map(|matrix| matrix.packed().into());
+    let (input, factor): (AnyTensor, AnyTensor) = match input {
+        RunInput::Sequence(input) => (input.into(), of_input.packed().into()),
+        RunInput::Tokens { tokens, products } => (tokens.into(), products.into()),
+    };
+    let inputs = [input, bias.into()].into_iter().chain(state.map(AnyTensor::from));
+    let factors = [factor, recurrent.packed().into()];
     let operation = CustomOp {
         name: C::OPERATIONS[0],
-        inputs: there.into_iter().chain(inputs).chain(matrices).collect(),
+        inputs: there.into_iter().chain(inputs).chain(factors).collect(),
         outputs: of_outputs.into_iter().chain(of_gates).chain(vec![of_state; S]).collect(),
         in_place,
     };
@@ -88,6 +97,8 @@ struct ForwardRun<'a, C> {
     of_input: &'a RecurrentMatrix,
     recurrent: &'a RecurrentMatrix,
     workspace: Workspace,
+    /// Whether the inputs are tokens, whose products are known.
+    reads_tokens: bool,
     /// Whether the outputs are a new tensor.
     makes_outputs: bool,
     keeps_gates: bool,
@@ -105,7 +116,7 @@ impl<C> ForwardRun<'_, C> {
         C: Cell<S>,
     {
         let read = inputs.split_off(in_place);
-        let [batch, all_steps, _] = [0, 1, 2].map(|dim| read[0].shape()[dim]);
+        let [batch, all_steps] = [0, 1].map(|dim| read[0].shape()[dim]);
         let (steps, units) = (self.steps.len(), self.recurrent.sizes.inner);
         let there = inputs.first_mut().map(E::storage);
         let of_outputs = if self.makes_outputs { batch * all_steps * units } else { 0 };
@@ -141,7 +152,14 @@ impl<C> ForwardRun<'_, C> {
         let (steps, units) = (self.steps.len(), self.recurrent.sizes.inner);
         let rows = rows_of_a_task(batch, steps, self.recurrent);
         let recurrent = &Factor::new(recurrent, self.recurrent.sizes);
-        let of_input = &Factor::new(of_input, self.of_input.sizes);
+        let projection = match self.reads_tokens {
+            true => Projection::Known { tokens: indices(&read[0]), products: of_input },
+            false => Projection::Product {
+                values: StoredFloats::of(&read[0]),
+                weights: Factor::new(of_input, self.of_input.sizes),
+                dtype: self.recurrent.dtype,
+            },
+        };
         let mut there = there.map(|there| there.chunks_mut((rows * all_steps * units).max(1)));
         let mut new = new.map(|new| new.parts(rows * all_steps * units));
         let of_gates = steps * C::GATES * units;
@@ -149,13 +167,12 @@ impl<C> ForwardRun<'_, C> {
         let states = chunks_of_all(&mut state, (rows * units).max(1));
         let tasks = states.enumerate().map(|(index, state)| ForwardTask::<C, E, S> {
             inputs: TaskInputs {
-                values: StoredFloats::of(&read[0]),
+                projection: &projection,
                 first_row: index * rows,
                 all_steps,
                 steps: self.steps.clone(),
-                weights: of_input,
-                dtype: self.recurrent.dtype,
             },
+            dtype: self.recurrent.dtype,
             bias,
             recurrent,
             first_step: self.steps.start,
@@ -212,6 +229,8 @@ impl<'a, E: StoredFloat> StepOutputs<'a, E> {
 /// The steps of some rows of the batch.
 struct ForwardTask<'a, C, E, const S: usize> {
     inputs: TaskInputs<'a>,
+    /// The format of gates and hidden units.
+    dtype: DType,
     bias: &'a [f32],
     recurrent: &'a Factor<'a>,
     /// The first step of the run.
@@ -236,7 +255,8 @@ impl<C: Cell<S>, E: StoredFloat, const S: usize> SimdLoops for ForwardWork<'_, '
     fn run<const FUSED: bool>(self) {
         let Self { mut forward, workspace } = self;
         let units = forward.recurrent.sizes.inner;
-        let stride = stride(C::GATES * units);
+        let width = C::GATES * units;
+        let stride = stride(width);
         let (gates, rest) = workspace.split_at_mut(ROWS * stride);
         let (products, beside) = rest.split_at_mut(if C::IS_SUM { 0 } else { ROWS * stride });
         let Range { start, end } = forward.inputs.steps;
@@ -245,7 +265,7 @@ impl<C: Cell<S>, E: StoredFloat, const S: usize> SimdLoops for ForwardWork<'_, '
         for start in (start..end).step_by(at_once) {
             forward.inputs.steps = start..(start + at_once).min(end);
             let projected = OutputRows { elements: &mut *gates, stride };
-            forward.inputs.project(rows, projected, beside);
+            forward.inputs.project(rows, width, projected, beside);
             forward.run::<FUSED>(gates, [&mut *products, &mut *beside]);
         }
     }
@@ -272,62 +292,10 @@ impl<C: Cell<S>, E: StoredFloat, const S: usize> ForwardTask<'_, C, E, S> {
                 let gates = &mut gates[(row * at_once + index) * stride..][..width];
                 let product = if C::IS_SUM { &[][..] } else { &products[row * stride..][..width] };
                 let of_row = state.each_mut().map(|state| &mut state[row * units..][..units]);
-                C::step::<FUSED>(gates, product, self.bias, of_row, inputs.dtype);
+                C::step::<FUSED>(gates, product, self.bias, of_row, self.dtype);
                 self.gates.write(row, step - self.first_step, gates);
                 self.outputs.write(row, step, &state[0][row * units..][..units]);
             }
-        }
-    }
-}
-
-/// The inputs of some rows of the batch.
-struct TaskInputs<'a> {
-    /// The inputs of all rows and steps.
-    values: StoredFloats<'a>,
-    first_row: usize,
-    all_steps: usize,
-    steps: Range<usize>,
-    weights: &'a Factor<'a>,
-    /// The format that inputs are rounded to.
-    dtype: DType,
-}
-
-impl TaskInputs<'_> {
-    /// Writes the products of inputs and weights to the gates: row by row, step by step.
-    #[inline(always)]
-    fn project(&self, rows: usize, gates: OutputRows<'_>, beside: &mut [f32]) {
-        self.weights.multiply(rows * self.steps.len(), self, gates, beside, false);
-    }
-}
-
-impl TaskInputs<'_> {
-    /// The first value of a row: row by row of the batch, step by step.
-    #[inline(always)]
-    fn place(&self, row: usize) -> usize {
-        let steps = self.steps.len();
-        let (first_step, features) = (self.steps.start, self.weights.sizes.inner);
-        let rows = RunRows { all_steps: self.all_steps, first_step, steps, features };
-        rows.begin(self.first_row * steps + row)
-    }
-}
-
-impl PutRows for &TaskInputs<'_> {
-    #[inline(always)]
-    fn put_row(&self, row: usize, to: &mut [f32]) {
-        self.values.load(self.place(row), to);
-    }
-}
-
-impl PutTile for &TaskInputs<'_> {
-    #[inline(always)]
-    fn put(&self, rows: Range<usize>, inner: Range<usize>, tile: &mut [f32]) {
-        let sizes = self.weights.sizes;
-        with_values!(self.values, input => {
-            sizes.put_rows_of(|row| &input[self.place(row)..][..sizes.inner]).put(rows, inner, tile);
-        });
-        // Stored 16 bits are rounded already.
-        if matches!(self.values, StoredFloats::F32(_)) {
-            round(tile, self.dtype);
         }
     }
 }

@@ -8,10 +8,12 @@ pub(crate) mod cell;
 pub(crate) mod composed;
 mod factor;
 pub(crate) mod forward;
-mod input;
 mod matrix;
 mod on_gpu;
+mod products;
+mod projection;
 mod run;
+mod tokens;
 
 use std::ops::Range;
 
@@ -22,25 +24,27 @@ use crate::{cast::cast, custom_op::Workspace, kernels::Kernels, sequence::place_
 
 pub use matrix::RecurrentMatrix;
 pub(crate) use on_gpu::words;
-pub use run::{RunEnd, RunGradients, RunOutputs, RunStart, RunSteps};
+pub use run::{RunEnd, RunGradients, RunInput, RunOutputs, RunStart, RunSteps};
+pub use tokens::{add_by_token, token_products};
 
-/// Writes the input gradient of a run of steps into `whole`, `[B, T, I]`, and returns `whole`. The gradient is that of
-/// `gates`, `[B, k, G·U]`, times the weights. It is written in place, if nobody else holds `whole`.
-pub fn input_backward(
+/// Writes the products of `rows`, `[B, k, R]` in 32 bits, and a matrix into a run of steps of `whole`, `[B, T, C]`, and
+/// returns `whole`. They are written in place, if nobody else holds `whole`. The gradient of a run's input is that of its gates
+/// times the weights.
+pub fn place_products(
     mut whole: Tensor<3>,
-    gates: Tensor<3>,
+    rows: Tensor<3>,
     steps: &Range<usize>,
-    of_input: &RecurrentMatrix,
+    matrix: &RecurrentMatrix,
     kernels: Kernels,
 ) -> Tensor<3> {
     match kernels {
-        Kernels::Cpu => input::backward(whole, gates, steps, of_input),
-        Kernels::Gpu => on_gpu::input_backward(whole, gates, steps, of_input),
+        Kernels::Cpu => products::place(whole, rows, steps, matrix),
+        Kernels::Gpu => on_gpu::place_products(whole, rows, steps, matrix),
         Kernels::Composed => {
-            let [batch, count, width] = gates.dims();
-            let gates = cast(gates.reshape([batch * count, width]), of_input.dtype, kernels);
-            let features = whole.dims()[2];
-            let part = gates.matmul(of_input.tensor()).reshape([batch, count, features]);
+            let [batch, count, width] = rows.dims();
+            let rows = cast(rows.reshape([batch * count, width]), matrix.dtype, kernels);
+            let columns = whole.dims()[2];
+            let part = rows.matmul(matrix.tensor()).reshape([batch, count, columns]);
             place_steps(&mut whole, part, steps.start, kernels);
             whole
         }

@@ -20,24 +20,23 @@ pub(super) fn contiguous(matrix: Tensor<2>) -> Tensor<2> {
     }))
 }
 
-/// Writes the input gradient of a run of steps into `whole`: in place, if nobody else holds it.
-pub(super) fn input_backward(
+/// Writes the products of rows and a matrix into a run of steps of `whole`: in place, if nobody else holds it.
+pub(super) fn place_products(
     whole: Tensor<3>,
-    gates: Tensor<3>,
+    rows: Tensor<3>,
     steps: &Range<usize>,
-    of_input: &RecurrentMatrix,
+    matrix: &RecurrentMatrix,
 ) -> Tensor<3> {
-    let [batch, all_steps, features] = whole.dims();
+    let [batch, all_steps, columns] = whole.dims();
     let dtype = whole.dtype();
-    let rows = batch * steps.len();
-    let narrow =
-        if of_input.dtype == DType::F32 { 0 } else { words(rows * of_input.sizes.inner, of_input.dtype) };
-    let product = if steps.len() < all_steps { words(rows * features, dtype) } else { 0 };
-    let rest = [gates.into(), of_input.tensor().into()];
+    let count = batch * steps.len();
+    let narrow = if matrix.dtype == DType::F32 { 0 } else { words(count * matrix.sizes.inner, matrix.dtype) };
+    let product = if steps.len() < all_steps { words(count * columns, dtype) } else { 0 };
+    let rest = [rows.into(), matrix.tensor().into()];
     let operation = CustomOp::changing("lstm_input_backward", whole, rest, dtype);
     gpu::one(on_gpu!(operation, [narrow, product], |inputs| {
-        let [whole, gates, of_input] = gpu::listed(inputs);
-        vec![oomph_gpu_kernels::lstm::lstm_input_backward(whole, gates, steps, of_input)]
+        let [whole, rows, matrix] = gpu::listed(inputs);
+        vec![oomph_gpu_kernels::lstm::lstm_input_backward(whole, rows, steps, matrix)]
     }))
 }
 

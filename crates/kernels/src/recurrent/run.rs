@@ -1,12 +1,36 @@
 use std::ops::Range;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Int, Tensor};
+
+/// What a layer reads at each time step.
+#[derive(Clone, Debug)]
+pub enum RunInput {
+    /// The whole sequence, `[B, T, I]`, to be multiplied by the weights of the input.
+    Sequence(Tensor<3>),
+    /// Tokens, whose products with the weights of the input are known.
+    Tokens {
+        /// The index of a row of `products` for each time step, `[B, T]`.
+        tokens: Tensor<2, Int>,
+        /// The products of each token, `[V, 1, G·U]` in 32 bits.
+        products: Tensor<3>,
+    },
+}
+
+impl RunInput {
+    /// B and T.
+    pub(crate) fn rows(&self) -> [usize; 2] {
+        match self {
+            Self::Sequence(input) => [input.dims()[0], input.dims()[1]],
+            Self::Tokens { tokens, .. } => tokens.dims(),
+        }
+    }
+}
 
 /// The inputs of a forward pass over a run of steps, for a cell with `S` states.
 #[derive(Debug)]
 pub struct RunStart<const S: usize> {
-    /// The whole sequence, `[B, T, I]`.
-    pub input: Tensor<3>,
+    /// The whole sequence.
+    pub input: RunInput,
     /// The steps of the run.
     pub steps: Range<usize>,
     /// The bias of the gates, as the cell reads it.

@@ -8,8 +8,8 @@ use oomph_onnx::{Attribute, Graph, Value};
 
 use super::{Recurrent, RecurrentLayer, pytorch_name, recurrent};
 use crate::{
-    AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
-    layers::{Dropout, Embedding, Gru, Lstm, Projection, tokens},
+    AnyTensor, Architecture, Init, ModelError, Named, Pass, Policy, Stage, Stages,
+    layers::{Dropout, Embedding, Gru, Lstm, Projection, multiplies_tokens, tokens},
     weights::Layout,
 };
 
@@ -115,11 +115,21 @@ struct EmbeddingStage {
 impl Stage for EmbeddingStage {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         let tokens = tokens(input, pass)?;
+        let weight = || self.embedding.weight.val();
+        let sizes = [weight().dims()[0], tokens.shape().num_elements()];
+        if multiplies_tokens(sizes, pass.policy()) && pass.hand_on(weight) {
+            return Ok(tokens.into());
+        }
         Ok(pass.scope("embedding", |pass| self.embedding.forward(tokens, pass))?.into())
     }
 
     fn to_onnx(&self, graph: &mut Graph, tokens: Value) -> Option<Value> {
         Some(graph.scope("embedding", |graph| self.embedding.to_onnx(graph, &tokens)))
+    }
+
+    /// It keeps no more than the tokens.
+    fn recomputes_itself(&self, policy: &Policy) -> bool {
+        policy.lean
     }
 
     fn lends(&self) -> Named<AnyTensor> {

@@ -13,7 +13,7 @@ use oomph_onnx::{Attribute, Graph, Value};
 
 use crate::{
     AnyTensor, Init, ModelError, Pass, Policy, Stage, Stages,
-    layers::{Dropout, Gru, Lstm, LstmState},
+    layers::{Dropout, Gru, Lstm, LstmState, RecurrentInput, tokens},
 };
 
 pub use classifier::{gru, lstm};
@@ -29,10 +29,10 @@ trait RecurrentLayer: Module + ModuleDisplay + 'static {
     /// A layer from `features[0]` inputs to `features[1]` hidden units.
     fn new(init: &Init, features: [usize; 2]) -> Self;
 
-    /// Runs over a sequence `[B, T, I]`, from `state` or from zeros; gives all outputs `[B, T, U]` and the last state.
+    /// Runs over a sequence, from `state` or from zeros; gives all outputs `[B, T, U]` and the last state.
     fn forward(
         &self,
-        input: Tensor<3>,
+        input: RecurrentInput,
         state: Option<Self::LayerState>,
         pass: &mut Pass,
     ) -> Result<(Tensor<3>, Self::LayerState), ModelError>;
@@ -57,7 +57,7 @@ impl RecurrentLayer for Lstm {
 
     fn forward(
         &self,
-        input: Tensor<3>,
+        input: RecurrentInput,
         state: Option<LstmState>,
         pass: &mut Pass,
     ) -> Result<(Tensor<3>, LstmState), ModelError> {
@@ -87,7 +87,7 @@ impl RecurrentLayer for Gru {
 
     fn forward(
         &self,
-        input: Tensor<3>,
+        input: RecurrentInput,
         state: Option<Tensor<2>>,
         pass: &mut Pass,
     ) -> Result<(Tensor<3>, Tensor<2>), ModelError> {
@@ -167,13 +167,20 @@ struct RecurrentStage<L: Module> {
 
 impl<L: RecurrentLayer> Stage for RecurrentStage<L> {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        let x = match input.rank() {
-            4 => rows(pass.activation::<4>(input)?),
-            _ => pass.activation::<3>(input)?,
+        let x = match (pass.take_handed(), input.rank()) {
+            (Some(vectors), _) => RecurrentInput::Tokens { tokens: tokens(input, pass)?, vectors },
+            (None, 4) => rows(pass.activation::<4>(input)?).into(),
+            (None, _) => pass.activation::<3>(input)?.into(),
         };
-        let x = pass.scope("dropout", |pass| self.dropout.forward(x, pass));
+        let x = match x {
+            RecurrentInput::Tokens { .. } if !self.dropout.drops(pass) => x,
+            _ => {
+                let x = x.looked_up(pass.policy());
+                pass.scope("dropout", |pass| self.dropout.forward(x, pass)).into()
+            }
+        };
         let output = pass.scope("layer", |pass| {
-            let like = AnyTensor::from(x.clone());
+            let like = x.tensor();
             let state = L::state(|name| carried(name, &like, pass));
             drop(like);
             let (output, state) = self.layer.forward(x, state, pass)?;

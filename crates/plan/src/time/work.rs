@@ -100,12 +100,13 @@ fn of_own_kernel(operation: &OperationIr, op: &CustomOpIr) -> Work {
         ("lstm_forward", _, [.., hidden, _]) => run_forward(operation, op, hidden, LSTM),
         ("gru_forward", _, [.., hidden]) => run_forward(operation, op, hidden, GRU),
         ("lstm_backward", _, [gates, hidden, ..]) => {
-            recurrent(operation, op, [dim(gates, 0), dim(gates, 1), last(hidden)], 0, LSTM)
+            let sizes = [dim(gates, 0), dim(gates, 1), last(hidden)];
+            recurrent(operation, op, sizes, 0, (LSTM.kinds[1], LSTM.products))
         }
         // Three gates, and the product of the candidate again.
         ("gru_backward", _, [gates, hidden, ..]) => {
             let sizes = [dim(gates, 0), dim(gates, 1), last(hidden)];
-            recurrent(operation, op, sizes, 0, RecurrentCell { products: 4, ..GRU })
+            recurrent(operation, op, sizes, 0, (GRU.kinds[1], 4))
         }
         ("lstm_input_backward", [whole, gates, ..], _) => {
             let sizes = [dim(gates, 0) * dim(gates, 1), last(whole), last(gates)];
@@ -211,23 +212,25 @@ const GRU: RecurrentCell = RecurrentCell { kinds: ["lstm_forward gru", "lstm_bac
 fn run_forward(operation: &OperationIr, op: &CustomOpIr, hidden: &TensorIr, cell: RecurrentCell) -> Work {
     // The outputs of other runs come before the sequence that is read.
     let first = usize::from(matches!(op.scalars[..], [ScalarIr::UInt(1..), ..]));
-    let features = op.inputs.get(first).map_or(0, last);
-    recurrent(operation, op, [dim(hidden, 0), steps_of_run(op), last(hidden)], features, cell)
+    // Tokens, [B, T], have their products already.
+    let input = op.inputs.get(first).filter(|input| input.shape.rank() == 3);
+    let sizes = [dim(hidden, 0), steps_of_run(op), last(hidden)];
+    recurrent(operation, op, sizes, input.map_or(0, last), (cell.kinds[0], cell.products))
 }
 
-/// Steps of a recurrent layer: rows of the batch, steps and units, and features of an input that is multiplied too. Only
-/// forward multiplies one.
+/// Steps of a recurrent layer: rows of the batch, steps and units, and features of an input that is multiplied too, 0 if there is
+/// none. Only forward multiplies one. Then the kind, and the products for each hidden unit and input.
 fn recurrent(
     operation: &OperationIr,
     op: &CustomOpIr,
     [rows, steps, units]: [usize; 3],
     features: usize,
-    cell: RecurrentCell,
+    (name, products): (&str, usize),
 ) -> Work {
-    let width = cell.products * units;
+    let width = products * units;
     let arithmetic = 2.0 * (rows * steps) as f64 * width as f64 * (features + units) as f64;
     let sizes = numbers([rows, steps, units, features.max(1)]);
-    let kind = kind(cell.kinds[usize::from(features == 0)], operation);
+    let kind = kind(name, operation);
     Work { kind, sizes, arithmetic, bytes: traffic_of_run(op), mapped: mapped(operation) }
 }
 

@@ -13,6 +13,7 @@ use oomph_onnx::{Attribute, Graph, Value};
 
 use super::{
     cell::{Cell, Parameters, gate, uniform},
+    input::RecurrentInput,
     onnx::Operator,
     run::run,
 };
@@ -63,12 +64,13 @@ impl Gru {
     /// shape.
     pub fn forward(
         &self,
-        input: Tensor<3>,
+        input: impl Into<RecurrentInput>,
         state: Option<Tensor<2>>,
         pass: &mut Pass,
     ) -> Result<(Tensor<3>, Tensor<2>), ModelError> {
         let parameters = Parameters::of([&self.weight_ih, &self.weight_hh], [&self.bias_ih, &self.bias_hh]);
-        let (output, [hidden]) = run::<Self, 1, 6>(parameters, input, state.map(|hidden| [hidden]), pass)?;
+        let (output, [hidden]) =
+            run::<Self, 1, 6>(parameters, input.into(), state.map(|hidden| [hidden]), pass)?;
         Ok((output, hidden))
     }
 

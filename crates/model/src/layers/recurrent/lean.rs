@@ -7,6 +7,7 @@ use oomph_kernels::{SecondOutput, cast, differentiable, ranked, zeros};
 
 use super::{
     cell::{Cell, Parameters},
+    input::RecurrentInput,
     segments::SegmentedLayer,
 };
 use crate::{AnyTensor, Policy, autodiff};
@@ -15,7 +16,7 @@ use crate::{AnyTensor, Policy, autodiff};
 /// states before each run of steps and, unless the policy asks for recompute, the gates.
 pub(super) fn lean<C: Cell<S>, const S: usize, const N: usize>(
     parameters: Parameters,
-    input: Tensor<3>,
+    input: RecurrentInput,
     state: Option<[Tensor<2>; S]>,
     policy: Policy,
 ) -> (Tensor<3>, [Tensor<2>; S]) {
@@ -23,8 +24,9 @@ pub(super) fn lean<C: Cell<S>, const S: usize, const N: usize>(
     let [batch, _, _] = input.dims();
     let [_, units] = weights[1].dims();
     let policy = Policy { kernels: C::kernels(units, policy.kernels), ..policy };
+    let parent = input.tensor();
     let mut layer = SegmentedLayer::<C> {
-        input: autodiff::inner(input.clone()),
+        input: input.plain(policy),
         weights: weights.clone().map(autodiff::inner),
         bias: C::bias(biases.clone().map(autodiff::inner)),
         policy,
@@ -43,7 +45,7 @@ pub(super) fn lean<C: Cell<S>, const S: usize, const N: usize>(
     };
     // The gradient of the weight reads the input, and so does recompute. Of a frozen layer only its shape is read.
     let reads_input = autodiff::wants_gradient(&weights[0]) || policy.recompute;
-    let mut inputs: Vec<AnyTensor> = vec![input.into()];
+    let mut inputs: Vec<AnyTensor> = vec![parent];
     inputs.extend(weights.map(AnyTensor::from));
     inputs.extend(biases.map(AnyTensor::from));
     inputs.extend(start.clone().map(AnyTensor::from));
@@ -51,9 +53,12 @@ pub(super) fn lean<C: Cell<S>, const S: usize, const N: usize>(
     let inputs: [AnyTensor; N] = inputs.try_into().expect("one input, four parameters and the states");
     let differentiable_here = inputs.iter().any(|input| input.device().is_autodiff());
     let made = layer.forward(start.map(autodiff::inner), differentiable_here);
-    if differentiable_here && !reads_input {
-        let one = Tensor::<3>::zeros([1; 3], (&layer.input.device(), layer.input.dtype()));
-        layer.input = one.expand(layer.input.dims());
+    if let RecurrentInput::Vectors(input) = &mut layer.input
+        && differentiable_here
+        && !reads_input
+    {
+        let one = Tensor::<3>::zeros([1; 3], (&input.device(), input.dtype()));
+        *input = one.expand(input.dims());
     }
     let (ends, kept): ([SecondOutput; S], _) = (std::array::from_fn(|_| SecondOutput::default()), made.kept);
     let of_ends = ends.clone();

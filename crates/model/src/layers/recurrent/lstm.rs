@@ -13,6 +13,7 @@ use oomph_onnx::{Attribute, Graph, Value};
 
 use super::{
     cell::{Cell, Parameters, gate, uniform},
+    input::RecurrentInput,
     onnx::Operator,
     run::run,
 };
@@ -70,13 +71,13 @@ impl Lstm {
     /// shape.
     pub fn forward(
         &self,
-        input: Tensor<3>,
+        input: impl Into<RecurrentInput>,
         state: Option<LstmState>,
         pass: &mut Pass,
     ) -> Result<(Tensor<3>, LstmState), ModelError> {
         let parameters = Parameters::of([&self.weight_ih, &self.weight_hh], [&self.bias_ih, &self.bias_hh]);
         let state = state.map(|LstmState { hidden, cell }| [hidden, cell]);
-        let (output, [hidden, cell]) = run::<Self, 2, 7>(parameters, input, state, pass)?;
+        let (output, [hidden, cell]) = run::<Self, 2, 7>(parameters, input.into(), state, pass)?;
         Ok((output, LstmState { hidden, cell }))
     }
 

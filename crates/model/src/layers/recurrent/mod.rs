@@ -1,5 +1,6 @@
 mod cell;
 mod gru;
+mod input;
 mod lean;
 mod lstm;
 mod onnx;
@@ -12,6 +13,8 @@ use oomph_kernels::{differentiable, place_steps, ranked, zeros};
 use crate::{Policy, autodiff};
 
 pub use gru::Gru;
+pub use input::RecurrentInput;
+pub(crate) use input::multiplies_tokens;
 pub use lstm::{Lstm, LstmState};
 
 /// The last time step, `[B, U]`, of `[B, T, U]`. Backward keeps nothing.

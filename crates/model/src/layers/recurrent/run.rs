@@ -2,6 +2,7 @@ use burn::tensor::Tensor;
 
 use super::{
     cell::{Cell, Parameters},
+    input::RecurrentInput,
     lean::lean,
 };
 use crate::{ModelError, Pass, Policy};
@@ -9,7 +10,7 @@ use crate::{ModelError, Pass, Policy};
 /// Runs over a sequence, from `state` or from zeros; gives all outputs and the last states. `N` is 5 + `S`.
 pub(super) fn run<C: Cell<S>, const S: usize, const N: usize>(
     parameters: Parameters,
-    input: Tensor<3>,
+    input: RecurrentInput,
     state: Option<[Tensor<2>; S]>,
     pass: &mut Pass,
 ) -> Result<(Tensor<3>, [Tensor<2>; S]), ModelError> {
@@ -24,7 +25,7 @@ pub(super) fn run<C: Cell<S>, const S: usize, const N: usize>(
     let policy = pass.policy();
     let (output, state) = match policy.lean {
         true => lean::<C, S, N>(parameters, input, state, policy),
-        false => plain::<C, S>(parameters, input, state, policy),
+        false => plain::<C, S>(parameters, input.looked_up(policy), state, policy),
     };
     pass.layer(C::KIND, &dims, &output.dims(), gates * (features + units + 2));
     Ok((output, state))

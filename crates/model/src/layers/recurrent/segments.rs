@@ -2,26 +2,36 @@
 
 use std::{marker::PhantomData, ops::Range};
 
-use burn::tensor::Tensor;
+use burn::tensor::{Int, Tensor};
 use burn_backend::DType;
 use oomph_kernels::{
     RowSums, RowTerms, StepRange,
-    recurrent::{RecurrentMatrix, RunEnd, RunGradients, RunOutputs, RunStart, RunSteps, input_backward},
+    recurrent::{
+        RecurrentMatrix, RunEnd, RunGradients, RunInput, RunOutputs, RunStart, RunSteps, add_by_token,
+        place_products,
+    },
     zeros,
 };
 
-use super::cell::Cell;
+use super::{cell::Cell, input::RecurrentInput};
 use crate::{AnyTensor, Kernels, Policy};
 
 /// A layer with its input, off the graph.
 pub(super) struct SegmentedLayer<C> {
-    pub(super) input: Tensor<3>,
+    pub(super) input: RecurrentInput,
     /// The weights of the input and of the hidden units.
     pub(super) weights: [Tensor<2>; 2],
     /// The bias of the gates, as the cell reads it.
     pub(super) bias: Tensor<1>,
     pub(super) policy: Policy,
     pub(super) cell: PhantomData<C>,
+}
+
+/// What forward reads of a layer.
+struct ReadLayer {
+    input: RunInput,
+    /// The factors of inputs and hidden units.
+    matrices: [RecurrentMatrix; 2],
 }
 
 /// The tensors that backward keeps of a run of steps.
@@ -67,13 +77,14 @@ impl<C> SegmentedLayer<C> {
         self.weights[1].dims()[1]
     }
 
-    /// The factors of inputs and hidden units in forward.
-    fn matrices(&self) -> [RecurrentMatrix; 2] {
+    /// The input and the factors of inputs and hidden units in forward.
+    fn read(&self) -> ReadLayer {
         let ([batch, steps, _], Policy { kernels, .. }) = (self.input.dims(), self.policy);
         let [of_input, of_hidden] = self.weights.clone();
         // Inputs of a run of steps are multiplied at once.
-        [(of_input, batch * length_of_runs(steps)), (of_hidden, batch)]
-            .map(|(weight, rows)| RecurrentMatrix::transposed(weight, self.policy.dtype(), rows, kernels))
+        let matrices = [(of_input, self.input.rows(length_of_runs(steps))), (of_hidden, batch)]
+            .map(|(weight, rows)| RecurrentMatrix::transposed(weight, self.policy.dtype(), rows, kernels));
+        ReadLayer { input: self.input.of_run(&matrices[0], kernels), matrices }
     }
 
     fn run<const S: usize>(
@@ -82,14 +93,14 @@ impl<C> SegmentedLayer<C> {
         state: [Tensor<2>; S],
         outputs: RunOutputs,
         keeps_gates: bool,
-        matrices: &[RecurrentMatrix; 2],
+        read: &ReadLayer,
     ) -> RunSteps<S>
     where
         C: Cell<S>,
     {
-        let (input, bias) = (self.input.clone(), self.bias.clone());
+        let (input, bias) = (read.input.clone(), self.bias.clone());
         let start = RunStart { input, steps: steps.clone(), bias, state, outputs, keeps_gates };
-        C::forward(start, matrices, self.policy.kernels)
+        C::forward(start, &read.matrices, self.policy.kernels)
     }
 
     /// Runs over the sequence. `keeps`: whether to keep what backward needs.
@@ -99,7 +110,7 @@ impl<C> SegmentedLayer<C> {
     {
         let [batch, steps, _] = self.input.dims();
         let Policy { kernels, recompute, .. } = self.policy;
-        let matrices = self.matrices();
+        let read = self.read();
         let at_once = match kernels {
             // Without a backward pass our own kernel needs no memory for gates, and one run is enough.
             Kernels::Cpu if !keeps => steps,
@@ -111,7 +122,7 @@ impl<C> SegmentedLayer<C> {
         let mut outputs = if at_once < steps { RunOutputs::There(new()) } else { RunOutputs::New };
         let (mut kept, mut state) = (Vec::new(), start);
         for steps in runs(steps, at_once) {
-            let made = self.run(&steps, state.clone(), outputs, keeps && !recompute, &matrices);
+            let made = self.run(&steps, state.clone(), outputs, keeps && !recompute, &read);
             // Every run returns the outputs that it was given.
             outputs = RunOutputs::There(made.output.expect("outputs are asked for"));
             let before = std::mem::replace(&mut state, made.state);
@@ -137,12 +148,13 @@ impl<C> SegmentedLayer<C> {
         C: Cell<S>,
     {
         let Policy { kernels, recompute, .. } = self.policy;
-        let forward = recompute.then(|| self.matrices());
+        let forward = recompute.then(|| self.read());
         let [batch, steps, _] = self.input.dims();
         let factors = C::factors(self.weights[1].clone(), self.bias.clone(), batch, self.policy);
-        let rows = batch * length_of_runs(steps);
+        let rows = self.input.rows(length_of_runs(steps));
         let of_input = wanted[0]
             .then(|| RecurrentMatrix::plain(self.weights[0].clone(), self.policy.dtype(), rows, kernels));
+        let mut by_token = self.sums_by_token();
         let mut input = wanted[0].then(|| self.memory_for_input(&output)).flatten();
         let mut output = Some(output);
         let new = || zeros(kept[0].before[0].dims(), DType::F32, self.bias.clone(), kernels);
@@ -154,32 +166,74 @@ impl<C> SegmentedLayer<C> {
             // Gates are kept if forward is not run again.
             let gates = gates.expect("gates are kept or computed again");
             // It ends with its last reader, as a plan says, unless the gradient of the input overwrites it.
-            let is_last = kept.is_empty() && (of_input.is_none() || input.is_some());
+            let is_overwritten = of_input.is_some() && input.is_none() && by_token.is_none();
+            let is_last = kept.is_empty() && !is_overwritten;
             let outputs = if is_last { output.take() } else { output.clone() };
             // It was taken for an earlier run only if that was the last.
             let outputs = outputs.expect("the gradient of the outputs is there up to the last run");
             let end = RunEnd { gates, before, steps: steps.clone(), outputs, after: state };
             let RunGradients { gates, of_hidden, previous, state: before } =
                 C::backward(end, &factors, kernels);
-            let of_input = of_input.as_ref().map(|of_input| (of_input, gates.clone()));
+            by_token = by_token.map(|(sums, tokens)| {
+                (add_by_token(sums, gates.clone(), tokens.clone(), &steps, kernels), tokens)
+            });
+            let of_input = of_input.as_ref().filter(|_| by_token.is_none());
+            let of_input = of_input.map(|of_input| (of_input, gates.clone()));
             sums = self.add(sums, &steps, RunTerms { gates, of_hidden, previous }, wanted);
             state = before;
             if let Some((of_input, gates)) = of_input {
-                let back = |whole| input_backward(whole, gates, &steps, of_input, kernels);
+                let back = |whole| place_products(whole, gates, &steps, of_input, kernels);
                 match input.take() {
                     Some(whole) => input = Some(back(whole)),
                     None => output = output.map(back),
                 }
             }
         }
-        let input = wanted[0].then(|| input.or(output)).flatten().map(AnyTensor::from);
+        let input = match (&self.input, by_token) {
+            (RecurrentInput::Tokens { vectors, .. }, Some((products, _))) => {
+                sums = self.add_tokens(sums, vectors.clone(), products.clone(), wanted);
+                of_input.map(|of_input| self.of_vectors(vectors, products, &of_input).into())
+            }
+            _ => wanted[0].then(|| input.or(output)).flatten().map(AnyTensor::from),
+        };
         let [of_input, of_hidden, bias_ih, bias_hh] = sums.finish();
         LayerGradients { of_inputs: [input, of_input, of_hidden, bias_ih, bias_hh], of_state: state }
     }
 
-    /// Memory for the input's gradient. `None` if it may overwrite the output's gradient, which each run reads before.
+    /// Memory for the sums of the gradients of each token's products, and the tokens.
+    fn sums_by_token(&self) -> Option<(Tensor<3>, Tensor<2, Int>)> {
+        let RecurrentInput::Tokens { tokens, vectors } = &self.input else { return None };
+        let dims = [vectors.dims()[0], 1, self.weights[0].dims()[0]];
+        Some((zeros(dims, DType::F32, self.bias.clone(), self.policy.kernels), tokens.clone()))
+    }
+
+    /// Adds the gradients of the parameters that the products of all tokens depend on.
+    fn add_tokens(&self, sums: Sums, vectors: Tensor<2>, products: Tensor<3>, wanted: Wanted) -> Sums {
+        let [tokens, features] = vectors.dims();
+        let vectors = StepRange { of: vectors.reshape([tokens, 1, features]), steps: 0..1 };
+        let terms = RowTerms {
+            left: products,
+            rights: [wanted[1].then_some(vectors), None],
+            rows: wanted[3] || wanted[4],
+            dtype: self.policy.dtype(),
+        };
+        let RowSums { products: [of_input, _], rows } = RowSums::default().add(terms, self.policy.kernels);
+        let [_, of_hidden] = sums.of_gates.products;
+        Sums { of_gates: RowSums { products: [of_input, of_hidden], rows }, ..sums }
+    }
+
+    /// The gradient of the tokens' vectors, in 32 bits, by that of their products.
+    fn of_vectors(&self, vectors: &Tensor<2>, products: Tensor<3>, of_input: &RecurrentMatrix) -> Tensor<2> {
+        let ([tokens, features], kernels) = (vectors.dims(), self.policy.kernels);
+        let whole = zeros([tokens, 1, features], DType::F32, self.bias.clone(), kernels);
+        place_products(whole, products, &(0..1), of_input, kernels).reshape([tokens, features])
+    }
+
+    /// Memory for the input's gradient. `None` if it may overwrite the output's gradient, which each run reads before, or there is
+    /// none for each step.
     fn memory_for_input(&self, output: &Tensor<3>) -> Option<Tensor<3>> {
-        let (dims, dtype) = (self.input.dims(), self.input.dtype());
+        let RecurrentInput::Vectors(input) = &self.input else { return None };
+        let (dims, dtype) = (input.dims(), input.dtype());
         let fits = dims == output.dims() && dtype == output.dtype();
         (!fits).then(|| zeros(dims, dtype, self.bias.clone(), self.policy.kernels))
     }
@@ -188,14 +242,21 @@ impl<C> SegmentedLayer<C> {
     fn add(&self, sums: Sums, steps: &Range<usize>, run: RunTerms, wanted: Wanted) -> Sums {
         let RunTerms { gates, of_hidden, previous } = run;
         let Policy { kernels, .. } = self.policy;
-        let of_input = wanted[1].then(|| StepRange { of: self.input.clone(), steps: steps.clone() });
+        let (of_input, of_bias) = match &self.input {
+            RecurrentInput::Vectors(input) => {
+                let of_input = wanted[1].then(|| StepRange { of: input.clone(), steps: steps.clone() });
+                (of_input, [wanted[3], wanted[4]])
+            }
+            // Those come from the products of all tokens.
+            RecurrentInput::Tokens { .. } => (None, [false; 2]),
+        };
         let of_previous = wanted[2].then(|| StepRange { of: previous, steps: 0..steps.len() });
         let terms = |left, rights, rows| RowTerms { left, rights, rows, dtype: self.policy.dtype() };
         let Some(products) = of_hidden else {
-            let terms = terms(gates, [of_input, of_previous], wanted[3] || wanted[4]);
+            let terms = terms(gates, [of_input, of_previous], of_bias.contains(&true));
             return Sums { of_gates: sums.of_gates.add(terms, kernels), ..sums };
         };
-        let of_gates = sums.of_gates.add(terms(gates, [of_input, None], wanted[3]), kernels);
+        let of_gates = sums.of_gates.add(terms(gates, [of_input, None], of_bias[0]), kernels);
         let products = terms(products, [None, of_previous], wanted[4]);
         let of_products = sums.of_products.unwrap_or_default().add(products, kernels);
         Sums { of_gates, of_products: Some(of_products) }
