@@ -65,15 +65,17 @@ fn with_text() -> (tempfile::TempDir, String) {
 
 #[test]
 fn a_decoder_trains_the_same_bits_with_levers_that_change_no_sum() {
-    check_levers(DECODER);
+    check_levers(DECODER, 0.0);
 }
 
 #[test]
 fn gated_units_train_the_same_bits_with_levers_that_change_no_sum() {
-    check_levers(GRU);
+    // A device with the embedding alone looks the vectors of all tokens up; one with a layer behind it multiplies each token once.
+    check_levers(GRU, 1e-5);
 }
 
-fn check_levers(config: &'static str) {
+/// `of_model`: the tolerance where the model is split.
+fn check_levers(config: &'static str, of_model: f64) {
     let runs = Runs::new(config);
     for (name, dropout) in [("plain", ""), ("dropout", "model.dropout = 0.2\n")] {
         let plain = runs.trained(name, STEPS, dropout);
@@ -86,7 +88,8 @@ fn check_levers(config: &'static str) {
         ];
         for (lever, more) in levers {
             let state = runs.trained(&format!("{name}-{lever}"), STEPS, &format!("{dropout}{more}\n"));
-            state.check(&plain, 0.0, &format!("{name} {lever}"));
+            let tolerance = if lever == "model" { of_model } else { 0.0 };
+            state.check(&plain, tolerance, &format!("{name} {lever}"));
         }
     }
 }

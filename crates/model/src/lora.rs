@@ -264,6 +264,10 @@ impl AnyStage for Adapted {
         self.stage.recomputes_itself(policy)
     }
 
+    fn hands_on(&self, policy: &Policy) -> bool {
+        self.stage.hands_on(policy)
+    }
+
     fn visit(&self, index: usize, name: &str, visit: &mut Visit<'_>) {
         self.stage.visit(index, name, visit);
         for (weight, Adapter { a, b }) in &self.adapters.of_weights {

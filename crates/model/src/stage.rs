@@ -85,6 +85,11 @@ pub trait Stage: Module + 'static {
     fn recomputes_itself(&self, _policy: &Policy) -> bool {
         false
     }
+
+    /// Whether the stage may [hand on](Pass::set_followed) more than an activation, and so stays in one graph with the next one.
+    fn hands_on(&self, _policy: &Policy) -> bool {
+        false
+    }
 }
 
 /// A stage without its type, for the chain.
@@ -94,6 +99,7 @@ pub(crate) trait AnyStage: Send {
     fn borrows(&self) -> Vec<String>;
     fn to_onnx(&self, graph: &mut Graph, input: Value) -> Option<Value>;
     fn recomputes_itself(&self, policy: &Policy) -> bool;
+    fn hands_on(&self, policy: &Policy) -> bool;
     /// `index` is the stage's index in the chain.
     fn visit(&self, index: usize, name: &str, visit: &mut Visit<'_>);
     fn map(&mut self, index: usize, name: &str, map: &mut Map<'_>);
@@ -135,6 +141,10 @@ impl<S: Stage> AnyStage for Slot<S> {
 
     fn recomputes_itself(&self, policy: &Policy) -> bool {
         self.stage().recomputes_itself(policy)
+    }
+
+    fn hands_on(&self, policy: &Policy) -> bool {
+        self.stage().hands_on(policy)
     }
 
     fn visit(&self, index: usize, name: &str, visit: &mut Visit<'_>) {

@@ -219,6 +219,14 @@ impl Stages {
         self.chain[index].stage.recomputes_itself(policy)
     }
 
+    /// Whether the stage at `index` stays in one graph with the next one: see [`Stage::hands_on`].
+    ///
+    /// # Panics
+    /// Panics if there is no such stage.
+    pub fn hands_on(&self, index: usize, policy: &Policy) -> bool {
+        self.chain[index].stage.hands_on(policy)
+    }
+
     /// Calls `visit` on every float parameter, stage by stage.
     pub fn visit(&self, visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor)) {
         visit_stages(self, |_| true, visit);

@@ -115,19 +115,19 @@ impl Run {
             // Inputs of several steps are multiplied at once.
             let matrices = [(self.features, self.batch * self.steps), (self.units, self.batch)];
             let matrices = matrices.map(|(columns, rows)| {
-                Rc::new(RecurrentMatrix::transposed(self.weight(columns, device), self.dtype, rows, CPU))
+                RecurrentMatrix::transposed(self.weight(columns, device), self.dtype, rows, CPU)
             });
             move || -> Ready {
+                let [of_input, recurrent] = matrices.clone();
                 let start = RunStart {
-                    input: RunInput::Sequence(input.clone()),
+                    input: RunInput::Sequence { values: input.clone(), weights: of_input },
                     steps: 0..self.steps,
                     bias: bias.clone(),
                     state: state.clone(),
                     outputs: RunOutputs::New,
                     keeps_gates: true,
                 };
-                let [of_input, recurrent] = matrices.clone();
-                Box::new(move || drop(lstm_forward(start, &of_input, &recurrent, CPU)))
+                Box::new(move || drop(lstm_forward(start, &recurrent, CPU)))
             }
         })
     }
@@ -164,19 +164,19 @@ impl Run {
             // Inputs of several steps are multiplied at once.
             let matrices = [(self.features, self.batch * self.steps), (self.units, self.batch)];
             let matrices = matrices.map(|(columns, rows)| {
-                Rc::new(RecurrentMatrix::transposed(self.gru_weight(columns, device), self.dtype, rows, CPU))
+                RecurrentMatrix::transposed(self.gru_weight(columns, device), self.dtype, rows, CPU)
             });
             move || -> Ready {
+                let [of_input, recurrent] = matrices.clone();
                 let start = RunStart {
-                    input: RunInput::Sequence(input.clone()),
+                    input: RunInput::Sequence { values: input.clone(), weights: of_input },
                     steps: 0..self.steps,
                     bias: bias.clone(),
                     state: [hidden.clone()],
                     outputs: RunOutputs::New,
                     keeps_gates: true,
                 };
-                let [of_input, recurrent] = matrices.clone();
-                Box::new(move || drop(gru_forward(start, &of_input, &recurrent, CPU)))
+                Box::new(move || drop(gru_forward(start, &recurrent, CPU)))
             }
         })
     }

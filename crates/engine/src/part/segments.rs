@@ -168,7 +168,7 @@ impl Trail {
 
 impl Segments {
     /// Groups the stages of `model`. `recompute` says for each stage whether it is recomputed. `ends` are the last
-    /// stages of gradient buckets; a segment ends with each.
+    /// stages of gradient buckets; a segment ends with each that does not [hand on](Stages::hands_on).
     ///
     /// The last stage of the whole model is never recomputed: backward begins with it, while its activations still
     /// exist.
@@ -198,7 +198,7 @@ impl Segments {
                 Some(segment)
                     if kind == segment.kind
                         && kind != SegmentKind::Recomputed
-                        && !ends.contains(&(stage - 1)) =>
+                        && (!ends.contains(&(stage - 1)) || model.hands_on(stage - 1, policy)) =>
                 {
                     segment.stages.end = stage + 1;
                 }

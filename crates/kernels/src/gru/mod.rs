@@ -31,18 +31,12 @@ pub fn gru_kernels(kernels: Kernels) -> Kernels {
     }
 }
 
-/// Runs k steps forward. `of_input` are the weights of the inputs, unread where those are tokens, and `recurrent` those of the
-/// hidden units. The bias of `start`, `[6U]`, is that of the inputs and then that of the hidden units.
-pub fn gru_forward(
-    start: RunStart<1>,
-    of_input: &RecurrentMatrix,
-    recurrent: &RecurrentMatrix,
-    kernels: Kernels,
-) -> RunSteps<1> {
+/// Runs k steps forward. `recurrent` are the weights of the hidden units. The bias of `start`, `[6U]`, is that of the inputs and then that of the hidden units.
+pub fn gru_forward(start: RunStart<1>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunSteps<1> {
     let kernels = gru_kernels(kernels);
     let made = match kernels {
-        Kernels::Cpu => own_forward::<GruCell, 1>(start, of_input, recurrent),
-        Kernels::Gpu | Kernels::Composed => composed_forward(start, of_input, recurrent, composed::step),
+        Kernels::Cpu => own_forward::<GruCell, 1>(start, recurrent),
+        Kernels::Gpu | Kernels::Composed => composed_forward(start, recurrent, composed::step),
     };
     // The gates are rounded to this format already, so that backward computes the same hidden units again.
     RunSteps { gates: made.gates.map(|gates| cast(gates, recurrent.dtype, kernels)), ..made }
@@ -175,19 +169,19 @@ mod tests {
         fn run(&self, upstream: &Tensor<3>, kernels: Kernels) -> [Vec<f64>; 4] {
             let [batch, steps, _] = self.input.dims();
             let steps = 0..steps;
+            let [of_input, recurrent] = self
+                .weights
+                .clone()
+                .map(|weight| RecurrentMatrix::transposed(weight, DType::F32, batch, kernels));
             let start = RunStart {
-                input: RunInput::Sequence(self.input.clone()),
+                input: RunInput::Sequence { values: self.input.clone(), weights: of_input },
                 steps: steps.clone(),
                 bias: self.bias.clone(),
                 state: [self.hidden.clone()],
                 outputs: RunOutputs::New,
                 keeps_gates: true,
             };
-            let [of_input, recurrent] = self
-                .weights
-                .clone()
-                .map(|weight| RecurrentMatrix::transposed(weight, DType::F32, batch, kernels));
-            let RunSteps { gates, output, .. } = gru_forward(start, &of_input, &recurrent, kernels);
+            let RunSteps { gates, output, .. } = gru_forward(start, &recurrent, kernels);
             let back = GruBack::new(self.weights[1].clone(), self.bias.clone(), DType::F32, batch, kernels);
             let end = RunEnd {
                 gates: gates.unwrap(),

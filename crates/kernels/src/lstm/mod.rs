@@ -28,21 +28,15 @@ pub fn lstm_kernels(units: usize, kernels: Kernels) -> Kernels {
     }
 }
 
-/// Runs k steps forward. `of_input` are the weights of the inputs, unread where those are tokens, and `recurrent` those of the
-/// hidden units. The bias of `start`, `[4U]`, is the sum of both biases. A GPU reads tokens by Burn's operations.
-pub fn lstm_forward(
-    start: RunStart<2>,
-    of_input: &RecurrentMatrix,
-    recurrent: &RecurrentMatrix,
-    kernels: Kernels,
-) -> RunSteps<2> {
+/// Runs k steps forward. `recurrent` are the weights of the hidden units. The bias of `start`, `[4U]`, is the sum of both biases. A GPU reads tokens by Burn's operations.
+pub fn lstm_forward(start: RunStart<2>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunSteps<2> {
     let made = match (kernels, &start.input) {
-        (Kernels::Cpu, _) => own_forward::<LstmCell, 2>(start, of_input, recurrent),
-        (Kernels::Gpu, RunInput::Sequence(input)) => {
-            let input = input.clone();
-            on_gpu::forward(input, start, of_input, recurrent)
+        (Kernels::Cpu, _) => own_forward::<LstmCell, 2>(start, recurrent),
+        (Kernels::Gpu, RunInput::Sequence { values, weights }) => {
+            let input = (values.clone(), weights.clone());
+            on_gpu::forward(input, start, recurrent)
         }
-        _ => composed_forward(start, of_input, recurrent, composed::step),
+        _ => composed_forward(start, recurrent, composed::step),
     };
     // The gates are rounded to this format already, so that backward computes the same cells again.
     RunSteps { gates: made.gates.map(|gates| cast(gates, recurrent.dtype, kernels)), ..made }
@@ -79,15 +73,17 @@ mod tests {
         let state = || [stored("h", [batch, units], dtype), stored("c", [batch, units], wide)];
         let state = || state().map(|state: Tensor<2>| cast(state, wide, Kernels::Composed));
         let start = RunStart {
-            input: RunInput::Sequence(stored("x", [batch, steps, FEATURES], dtype)),
+            input: RunInput::Sequence {
+                values: stored("x", [batch, steps, FEATURES], dtype),
+                weights: matrix(of_input, batch * steps),
+            },
             steps: 0..steps,
             bias: stored("b", [4 * units], wide),
             state: state(),
             outputs: RunOutputs::New,
             keeps_gates: true,
         };
-        let (of_input, recurrent) = (matrix(of_input, batch * steps), matrix(of_hidden.clone(), batch));
-        let made = lstm_forward(start, &of_input, &recurrent, kernels);
+        let made = lstm_forward(start, &matrix(of_hidden.clone(), batch), kernels);
         let end = RunEnd {
             gates: made.gates.expect("they are kept"),
             before: state(),

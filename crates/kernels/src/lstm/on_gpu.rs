@@ -10,12 +10,11 @@ use crate::{
     recurrent::{RecurrentMatrix, RunEnd, RunGradients, RunOutputs, RunStart, RunSteps, words},
 };
 
-/// Runs the steps over `input`, the whole sequence. Outputs are written into the tensor of the sequence, if there is one; gates and
+/// Runs the steps over `input`, the whole sequence, with the weights of the input. Outputs are written into the tensor of the sequence, if there is one; gates and
 /// state are new.
 pub(super) fn forward(
-    input: Tensor<3>,
+    (input, of_input): (Tensor<3>, RecurrentMatrix),
     start: RunStart<2>,
-    of_input: &RecurrentMatrix,
     recurrent: &RecurrentMatrix,
 ) -> RunSteps<2> {
     let RunStart { steps, bias, state: [hidden, cell], outputs, keeps_gates, .. } = start;
@@ -33,7 +32,7 @@ pub(super) fn forward(
     let there = outputs.there().map(AnyTensor::from);
     let in_place = usize::from(there.is_some());
     let inputs = [input.into(), bias.into(), hidden.into(), cell.into()].into_iter();
-    let matrices = [of_input, recurrent].map(|matrix| matrix.tensor().into());
+    let matrices = [&of_input, recurrent].map(|matrix| matrix.tensor().into());
     let operation = CustomOp {
         name: "lstm_forward",
         inputs: there.into_iter().chain(inputs).chain(matrices).collect(),

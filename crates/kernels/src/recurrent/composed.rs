@@ -52,7 +52,6 @@ pub(crate) struct StepProducts<'a> {
 /// Runs the steps. `step` gives the activated gates of a step, rounded, and the states after it.
 pub(crate) fn forward<const S: usize>(
     start: RunStart<S>,
-    of_input: &RecurrentMatrix,
     recurrent: &RecurrentMatrix,
     step: fn(StepProducts<'_>, [Tensor<2>; S]) -> (Tensor<2>, [Tensor<2>; S]),
 ) -> RunSteps<S> {
@@ -61,10 +60,10 @@ pub(crate) fn forward<const S: usize>(
     let ([batch, _], count, matrix) = (input.rows(), steps.len(), recurrent.tensor());
     let rows = batch * count;
     let projected = match input {
-        RunInput::Sequence(input) => {
-            let [_, _, features] = input.dims();
-            let input = input.narrow(1, steps.start, count).reshape([rows, features]);
-            wide(narrow(input, dtype).matmul(of_input.tensor()))
+        RunInput::Sequence { values, weights } => {
+            let [_, _, features] = values.dims();
+            let values = values.narrow(1, steps.start, count).reshape([rows, features]);
+            wide(narrow(values, dtype).matmul(weights.tensor()))
         }
         RunInput::Tokens { tokens, products } => {
             let [known, _, width] = products.dims();

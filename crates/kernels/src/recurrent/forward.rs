@@ -8,7 +8,7 @@ use super::{
     ROWS,
     cell::Cell,
     chunks_of_all,
-    factor::Factor,
+    factor::{Factor, FactorSizes},
     matrix::RecurrentMatrix,
     projection::{Projection, TaskInputs},
     rows_of_a_task,
@@ -38,7 +38,6 @@ fn stride(width: usize) -> usize {
 /// are new.
 pub(crate) fn own<C: Cell<S>, const S: usize>(
     start: RunStart<S>,
-    of_input: &RecurrentMatrix,
     recurrent: &RecurrentMatrix,
 ) -> RunSteps<S> {
     let RunStart { input, steps, bias, state, outputs, keeps_gates } = start;
@@ -52,13 +51,15 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
     // The gates of some rows and, where they are apart, the products of hidden units.
     let of_rows = if C::IS_SUM { ROWS * stride(width) } else { 2 * ROWS * stride(width) };
     let workspace = workspace(batch, recurrent, None);
-    let beside = match &input {
-        RunInput::Sequence(_) => workspace.of_each.max(of_input.sizes.elements_beside(ROWS)),
-        RunInput::Tokens { .. } => workspace.of_each,
+    let (input, factor, of_input): (AnyTensor, AnyTensor, _) = match input {
+        RunInput::Sequence { values, weights } => {
+            (values.into(), weights.packed().into(), Some(weights.sizes))
+        }
+        RunInput::Tokens { tokens, products } => (tokens.into(), products.into(), None),
     };
+    let beside = of_input.map_or(0, |sizes| sizes.elements_beside(ROWS)).max(workspace.of_each);
     let count = steps.len();
     let run = ForwardRun::<C> {
-        reads_tokens: matches!(input, RunInput::Tokens { .. }),
         makes_outputs: matches!(outputs, RunOutputs::New),
         keeps_gates,
         steps,
@@ -69,10 +70,6 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
     };
     let there = outputs.there().map(AnyTensor::from);
     let in_place = usize::from(there.is_some());
-    let (input, factor): (AnyTensor, AnyTensor) = match input {
-        RunInput::Sequence(input) => (input.into(), of_input.packed().into()),
-        RunInput::Tokens { tokens, products } => (tokens.into(), products.into()),
-    };
     let inputs = [input, bias.into()].into_iter().chain(state.map(AnyTensor::from));
     let factors = [factor, recurrent.packed().into()];
     let operation = CustomOp {
@@ -94,11 +91,10 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
 /// A forward pass over a run of steps.
 struct ForwardRun<'a, C> {
     steps: Range<usize>,
-    of_input: &'a RecurrentMatrix,
+    /// The sizes of the weights of the input; `None` if the inputs are tokens, whose products are known.
+    of_input: Option<FactorSizes>,
     recurrent: &'a RecurrentMatrix,
     workspace: Workspace,
-    /// Whether the inputs are tokens, whose products are known.
-    reads_tokens: bool,
     /// Whether the outputs are a new tensor.
     makes_outputs: bool,
     keeps_gates: bool,
@@ -146,17 +142,17 @@ impl<C> ForwardRun<'_, C> {
     where
         C: Cell<S>,
     {
-        let [bias, of_input, recurrent] = [1, 2 + S, 3 + S].map(|index| floats(&read[index]));
+        let [bias, factor, recurrent] = [1, 2 + S, 3 + S].map(|index| floats(&read[index]));
         let [batch, all_steps] = [0, 1].map(|dim| read[0].shape()[dim]);
         let mut state: [Vec<f32>; S] = std::array::from_fn(|index| floats(&read[2 + index]).to_vec());
         let (steps, units) = (self.steps.len(), self.recurrent.sizes.inner);
         let rows = rows_of_a_task(batch, steps, self.recurrent);
         let recurrent = &Factor::new(recurrent, self.recurrent.sizes);
-        let projection = match self.reads_tokens {
-            true => Projection::Known { tokens: indices(&read[0]), products: of_input },
-            false => Projection::Product {
+        let projection = match self.of_input {
+            None => Projection::Known { tokens: indices(&read[0]), products: factor },
+            Some(sizes) => Projection::Product {
                 values: StoredFloats::of(&read[0]),
-                weights: Factor::new(of_input, self.of_input.sizes),
+                weights: Factor::new(factor, sizes),
                 dtype: self.recurrent.dtype,
             },
         };

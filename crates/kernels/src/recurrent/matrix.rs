@@ -9,8 +9,8 @@ use crate::{
     kernels::Kernels,
 };
 
-/// Weights in the layout of the kernels' products.
-#[derive(Debug)]
+/// Weights in the layout of the kernels' products. Clones share them.
+#[derive(Clone, Debug)]
 pub struct RecurrentMatrix {
     /// The packed matrix for our own kernels on the CPU, or the matrix.
     factor: AnyTensor,

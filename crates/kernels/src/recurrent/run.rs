@@ -2,11 +2,18 @@ use std::ops::Range;
 
 use burn::tensor::{Int, Tensor};
 
+use super::matrix::RecurrentMatrix;
+
 /// What a layer reads at each time step.
 #[derive(Clone, Debug)]
 pub enum RunInput {
-    /// The whole sequence, `[B, T, I]`, to be multiplied by the weights of the input.
-    Sequence(Tensor<3>),
+    /// Vectors, to be multiplied.
+    Sequence {
+        /// The whole sequence, `[B, T, I]`.
+        values: Tensor<3>,
+        /// The weights of the input.
+        weights: RecurrentMatrix,
+    },
     /// Tokens, whose products with the weights of the input are known.
     Tokens {
         /// The index of a row of `products` for each time step, `[B, T]`.
@@ -20,7 +27,7 @@ impl RunInput {
     /// B and T.
     pub(crate) fn rows(&self) -> [usize; 2] {
         match self {
-            Self::Sequence(input) => [input.dims()[0], input.dims()[1]],
+            Self::Sequence { values, .. } => [values.dims()[0], values.dims()[1]],
             Self::Tokens { tokens, .. } => tokens.dims(),
         }
     }

@@ -25,7 +25,7 @@ pub(crate) use linear::Projection;
 pub use linear::{Before, Linear};
 pub use normed::{Normed, Shortcut};
 pub use pool::{MaxPool2d, global_average};
-pub(crate) use recurrent::multiplies_tokens;
 pub use recurrent::{Gru, Lstm, LstmState, RecurrentInput, last_step};
+pub(crate) use recurrent::{multiplies_tokens, outnumber};
 pub(crate) use residual::{Residual, positioned};
 pub use row_norm::RowNorm;

@@ -9,7 +9,7 @@ use oomph_onnx::{Attribute, Graph, Value};
 use super::{Recurrent, RecurrentLayer, pytorch_name, recurrent};
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Named, Pass, Policy, Stage, Stages,
-    layers::{Dropout, Embedding, Gru, Lstm, Projection, multiplies_tokens, tokens},
+    layers::{Dropout, Embedding, Gru, Lstm, Projection, multiplies_tokens, outnumber, tokens},
     weights::Layout,
 };
 
@@ -116,8 +116,8 @@ impl Stage for EmbeddingStage {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         let tokens = tokens(input, pass)?;
         let weight = || self.embedding.weight.val();
-        let sizes = [weight().dims()[0], tokens.shape().num_elements()];
-        if multiplies_tokens(sizes, pass.policy()) && pass.hand_on(weight) {
+        let is_worth_it = outnumber(tokens.shape().num_elements(), weight().dims()[0]);
+        if is_worth_it && self.hands_on(&pass.policy()) && pass.hand_on(weight) {
             return Ok(tokens.into());
         }
         Ok(pass.scope("embedding", |pass| self.embedding.forward(tokens, pass))?.into())
@@ -130,6 +130,10 @@ impl Stage for EmbeddingStage {
     /// It keeps no more than the tokens.
     fn recomputes_itself(&self, policy: &Policy) -> bool {
         policy.lean
+    }
+
+    fn hands_on(&self, policy: &Policy) -> bool {
+        multiplies_tokens(self.embedding.weight.val().dims()[0], *policy)
     }
 
     fn lends(&self) -> Named<AnyTensor> {

@@ -18,8 +18,8 @@ pub(super) trait Cell<const S: usize>: Send + 'static {
     /// The bias that [`forward`](Self::forward) reads, of the biases of inputs and hidden units.
     fn bias(biases: [Tensor<1>; 2]) -> Tensor<1>;
 
-    /// Runs forward. The matrices are those of inputs and hidden units.
-    fn forward(start: RunStart<S>, matrices: &[RecurrentMatrix; 2], kernels: Kernels) -> RunSteps<S>;
+    /// Runs forward. The matrix is that of the hidden units.
+    fn forward(start: RunStart<S>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunSteps<S>;
 
     /// The factors of a backward pass of so many rows, by the weight of hidden units and the bias.
     fn factors(weight: Tensor<2>, bias: Tensor<1>, rows: usize, policy: Policy) -> Self::Factors;

@@ -106,12 +106,8 @@ impl Cell<1> for Gru {
         Tensor::cat(biases.to_vec(), 0)
     }
 
-    fn forward(
-        start: RunStart<1>,
-        [of_input, recurrent]: &[RecurrentMatrix; 2],
-        kernels: Kernels,
-    ) -> RunSteps<1> {
-        gru_forward(start, of_input, recurrent, kernels)
+    fn forward(start: RunStart<1>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunSteps<1> {
+        gru_forward(start, recurrent, kernels)
     }
 
     fn factors(weight: Tensor<2>, bias: Tensor<1>, rows: usize, policy: Policy) -> GruBack {

@@ -70,21 +70,28 @@ impl RecurrentInput {
         }
     }
 
-    /// The input of the kernels.
-    pub(super) fn of_run(&self, of_input: &RecurrentMatrix, kernels: Kernels) -> RunInput {
+    /// The input of the kernels, with the weights that it is multiplied by.
+    pub(super) fn of_run(&self, weights: RecurrentMatrix, kernels: Kernels) -> RunInput {
         match self.clone() {
-            Self::Vectors(vectors) => RunInput::Sequence(vectors),
+            Self::Vectors(values) => RunInput::Sequence { values, weights },
             Self::Tokens { tokens, vectors } => {
-                RunInput::Tokens { tokens, products: token_products(vectors, of_input, kernels) }
+                RunInput::Tokens { tokens, products: token_products(vectors, &weights, kernels) }
             }
         }
     }
 }
 
-/// Whether a lean layer that reads so many rows of a batch is faster, and needs less memory, with tokens than with their
-/// vectors: the products of all tokens take no more memory than the vectors would.
-pub(crate) fn multiplies_tokens([tokens, rows]: [usize; 2], policy: Policy) -> bool {
+/// Whether layers of this policy multiply the vectors of so many different tokens, where rows [`outnumber`] them. Of more tokens the
+/// gradients would wait too long for those of the layer: both are complete at once.
+pub(crate) fn multiplies_tokens(tokens: usize, policy: Policy) -> bool {
+    const MOST: usize = 1024;
+    policy.lean && policy.kernels == Kernels::Cpu && tokens <= MOST
+}
+
+/// Whether a batch has so many rows that tokens are the faster input, and their products take no more memory than the vectors of all
+/// rows would.
+pub(crate) fn outnumber(rows: usize, tokens: usize) -> bool {
     /// Gates of a unit.
     const GATES: usize = 4;
-    policy.lean && policy.kernels == Kernels::Cpu && GATES * tokens <= rows
+    rows >= GATES * tokens
 }

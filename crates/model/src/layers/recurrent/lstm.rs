@@ -109,12 +109,8 @@ impl Cell<2> for Lstm {
         bias_ih + bias_hh
     }
 
-    fn forward(
-        start: RunStart<2>,
-        [of_input, recurrent]: &[RecurrentMatrix; 2],
-        kernels: Kernels,
-    ) -> RunSteps<2> {
-        lstm_forward(start, of_input, recurrent, kernels)
+    fn forward(start: RunStart<2>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunSteps<2> {
+        lstm_forward(start, recurrent, kernels)
     }
 
     fn factors(weight: Tensor<2>, _bias: Tensor<1>, rows: usize, policy: Policy) -> RecurrentMatrix {

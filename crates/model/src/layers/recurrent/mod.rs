@@ -14,7 +14,7 @@ use crate::{Policy, autodiff};
 
 pub use gru::Gru;
 pub use input::RecurrentInput;
-pub(crate) use input::multiplies_tokens;
+pub(crate) use input::{multiplies_tokens, outnumber};
 pub use lstm::{Lstm, LstmState};
 
 /// The last time step, `[B, U]`, of `[B, T, U]`. Backward keeps nothing.

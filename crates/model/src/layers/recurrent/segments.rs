@@ -30,8 +30,8 @@ pub(super) struct SegmentedLayer<C> {
 /// What forward reads of a layer.
 struct ReadLayer {
     input: RunInput,
-    /// The factors of inputs and hidden units.
-    matrices: [RecurrentMatrix; 2],
+    /// The factor of the hidden units.
+    recurrent: RecurrentMatrix,
 }
 
 /// The tensors that backward keeps of a run of steps.
@@ -77,14 +77,14 @@ impl<C> SegmentedLayer<C> {
         self.weights[1].dims()[1]
     }
 
-    /// The input and the factors of inputs and hidden units in forward.
+    /// The input and the factor of the hidden units in forward.
     fn read(&self) -> ReadLayer {
         let ([batch, steps, _], Policy { kernels, .. }) = (self.input.dims(), self.policy);
         let [of_input, of_hidden] = self.weights.clone();
+        let matrix = |weight, rows| RecurrentMatrix::transposed(weight, self.policy.dtype(), rows, kernels);
         // Inputs of a run of steps are multiplied at once.
-        let matrices = [(of_input, self.input.rows(length_of_runs(steps))), (of_hidden, batch)]
-            .map(|(weight, rows)| RecurrentMatrix::transposed(weight, self.policy.dtype(), rows, kernels));
-        ReadLayer { input: self.input.of_run(&matrices[0], kernels), matrices }
+        let weights = matrix(of_input, self.input.rows(length_of_runs(steps)));
+        ReadLayer { input: self.input.of_run(weights, kernels), recurrent: matrix(of_hidden, batch) }
     }
 
     fn run<const S: usize>(
@@ -100,7 +100,7 @@ impl<C> SegmentedLayer<C> {
     {
         let (input, bias) = (read.input.clone(), self.bias.clone());
         let start = RunStart { input, steps: steps.clone(), bias, state, outputs, keeps_gates };
-        C::forward(start, &read.matrices, self.policy.kernels)
+        C::forward(start, &read.recurrent, self.policy.kernels)
     }
 
     /// Runs over the sequence. `keeps`: whether to keep what backward needs.
@@ -151,10 +151,9 @@ impl<C> SegmentedLayer<C> {
         let forward = recompute.then(|| self.read());
         let [batch, steps, _] = self.input.dims();
         let factors = C::factors(self.weights[1].clone(), self.bias.clone(), batch, self.policy);
-        let rows = self.input.rows(length_of_runs(steps));
-        let of_input = wanted[0]
-            .then(|| RecurrentMatrix::plain(self.weights[0].clone(), self.policy.dtype(), rows, kernels));
         let mut by_token = self.sums_by_token();
+        let of_each_run = wanted[0] && by_token.is_none();
+        let of_input = of_each_run.then(|| self.back_to_input(batch * length_of_runs(steps)));
         let mut input = wanted[0].then(|| self.memory_for_input(&output)).flatten();
         let mut output = Some(output);
         let new = || zeros(kept[0].before[0].dims(), DType::F32, self.bias.clone(), kernels);
@@ -166,8 +165,7 @@ impl<C> SegmentedLayer<C> {
             // Gates are kept if forward is not run again.
             let gates = gates.expect("gates are kept or computed again");
             // It ends with its last reader, as a plan says, unless the gradient of the input overwrites it.
-            let is_overwritten = of_input.is_some() && input.is_none() && by_token.is_none();
-            let is_last = kept.is_empty() && !is_overwritten;
+            let is_last = kept.is_empty() && (of_input.is_none() || input.is_some());
             let outputs = if is_last { output.take() } else { output.clone() };
             // It was taken for an earlier run only if that was the last.
             let outputs = outputs.expect("the gradient of the outputs is there up to the last run");
@@ -177,8 +175,7 @@ impl<C> SegmentedLayer<C> {
             by_token = by_token.map(|(sums, tokens)| {
                 (add_by_token(sums, gates.clone(), tokens.clone(), &steps, kernels), tokens)
             });
-            let of_input = of_input.as_ref().filter(|_| by_token.is_none());
-            let of_input = of_input.map(|of_input| (of_input, gates.clone()));
+            let of_input = of_input.as_ref().map(|of_input| (of_input, gates.clone()));
             sums = self.add(sums, &steps, RunTerms { gates, of_hidden, previous }, wanted);
             state = before;
             if let Some((of_input, gates)) = of_input {
@@ -189,10 +186,12 @@ impl<C> SegmentedLayer<C> {
                 }
             }
         }
+        // They end with the runs, as a plan says.
+        drop((forward, factors, of_input));
         let input = match (&self.input, by_token) {
             (RecurrentInput::Tokens { vectors, .. }, Some((products, _))) => {
                 sums = self.add_tokens(sums, vectors.clone(), products.clone(), wanted);
-                of_input.map(|of_input| self.of_vectors(vectors, products, &of_input).into())
+                wanted[0].then(|| self.of_vectors(vectors, products).into())
             }
             _ => wanted[0].then(|| input.or(output)).flatten().map(AnyTensor::from),
         };
@@ -223,10 +222,16 @@ impl<C> SegmentedLayer<C> {
     }
 
     /// The gradient of the tokens' vectors, in 32 bits, by that of their products.
-    fn of_vectors(&self, vectors: &Tensor<2>, products: Tensor<3>, of_input: &RecurrentMatrix) -> Tensor<2> {
+    fn of_vectors(&self, vectors: &Tensor<2>, products: Tensor<3>) -> Tensor<2> {
         let ([tokens, features], kernels) = (vectors.dims(), self.policy.kernels);
         let whole = zeros([tokens, 1, features], DType::F32, self.bias.clone(), kernels);
-        place_products(whole, products, &(0..1), of_input, kernels).reshape([tokens, features])
+        let of_input = self.back_to_input(tokens);
+        place_products(whole, products, &(0..1), &of_input, kernels).reshape([tokens, features])
+    }
+
+    /// The factor of the gates' gradients, of which `rows` are multiplied at once.
+    fn back_to_input(&self, rows: usize) -> RecurrentMatrix {
+        RecurrentMatrix::plain(self.weights[0].clone(), self.policy.dtype(), rows, self.policy.kernels)
     }
 
     /// Memory for the input's gradient. `None` if it may overwrite the output's gradient, which each run reads before, or there is
