@@ -26,6 +26,7 @@
 
 mod accumulate;
 mod activations;
+mod added;
 mod any_tensor;
 pub mod attention;
 mod average;
@@ -76,6 +77,7 @@ mod workers;
 use oomph_core::simd;
 
 pub use accumulate::{RowSums, RowTerms, StepRange};
+pub use added::added;
 pub use any_tensor::{AnyTensor, ranked};
 pub use average::averaged;
 pub use cast::{cast, cast_in_graph};

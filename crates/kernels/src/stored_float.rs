@@ -26,22 +26,25 @@ pub(crate) trait StoredFloat: Copy + Send + Sync {
         None
     }
 
-    /// Writes `values`, changed by `change`, to `to`, which has the same length: at most [`BLOCK`].
+    /// Writes the elements of `read` from `at` on, changed by `change`, to `to`: at most [`BLOCK`]. They are converted in `buffer`.
     #[inline(always)]
-    fn write(to: &mut [MaybeUninit<Self>], values: &[f32], change: impl FnOnce(&mut [f32])) {
-        let mut buffer = [0.0; BLOCK];
+    fn write(
+        to: &mut [MaybeUninit<Self>],
+        (read, at): (StoredFloats<'_>, usize),
+        buffer: &mut Buffer,
+        change: impl FnOnce(&mut [f32]),
+    ) {
         let buffer = &mut buffer[..to.len()];
-        buffer.copy_from_slice(values);
+        read.load(at, buffer);
         change(buffer);
         for (to, value) in to.iter_mut().zip(buffer) {
             to.write(Self::rounded(*value));
         }
     }
 
-    /// Changes `values`, at most [`BLOCK`], by way of 32 bits.
+    /// Changes `values`, at most [`BLOCK`], by way of 32 bits: 16-bit elements are converted in `buffer`.
     #[inline(always)]
-    fn change(values: &mut [Self], change: impl FnOnce(&mut [f32])) {
-        let mut buffer = [0.0; BLOCK];
+    fn change(values: &mut [Self], buffer: &mut Buffer, change: impl FnOnce(&mut [f32])) {
         let buffer = &mut buffer[..values.len()];
         for (wide, value) in buffer.iter_mut().zip(&*values) {
             *wide = value.widened();
@@ -96,11 +99,16 @@ value!(
     |value| value,
     |value| value,
     #[inline(always)]
-    fn write(to: &mut [MaybeUninit<Self>], values: &[f32], change: impl FnOnce(&mut [f32])) {
-        change(to.write_copy_of_slice(values));
+    fn write(
+        to: &mut [MaybeUninit<Self>],
+        (read, at): (StoredFloats<'_>, usize),
+        buffer: &mut Buffer,
+        change: impl FnOnce(&mut [f32]),
+    ) {
+        change(to.write_copy_of_slice(read.read(at..at + to.len(), buffer)));
     },
     #[inline(always)]
-    fn change(values: &mut [Self], change: impl FnOnce(&mut [f32])) {
+    fn change(values: &mut [Self], _buffer: &mut Buffer, change: impl FnOnce(&mut [f32])) {
         change(values);
     },
     #[inline(always)]

@@ -10,7 +10,10 @@ use oomph_bf16::Line;
 use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
-use crate::{matrix_unit::OF_LINE, stored_float::StoredFloat};
+use crate::{
+    matrix_unit::OF_LINE,
+    stored_float::{StoredFloat, StoredFloats, with_values},
+};
 
 /// A vector of `count` elements, all written by `write`.
 ///
@@ -381,6 +384,19 @@ impl<'a> UninitSlice<'a> {
     pub(crate) fn zeroed(self) -> &'a mut [f32] {
         self.written.fetch_add(self.memory.len(), Ordering::Relaxed);
         zeroed(self.memory)
+    }
+
+    /// Fills the part with the elements of `read` from `at` on, and gives it.
+    ///
+    /// # Panics
+    /// Panics if these are fewer.
+    #[inline(always)]
+    pub(crate) fn loaded(self, read: StoredFloats<'a>, at: usize) -> &'a mut [f32] {
+        let count = self.memory.len();
+        with_values!(read, values => widen(&values[at..at + count], self.memory));
+        self.written.fetch_add(count, Ordering::Relaxed);
+        // SAFETY: `widen` wrote as many elements as it read, which are all.
+        unsafe { self.memory.assume_init_mut() }
     }
 }
 

@@ -70,11 +70,13 @@ impl GruBack {
 /// Goes backward through the steps of a run.
 pub fn gru_backward(end: RunEnd<1>, back: &GruBack, kernels: Kernels) -> RunGradients<1> {
     let kernels = gru_kernels(kernels);
-    let end = RunEnd { gates: cast(end.gates, DType::F32, kernels), ..end };
     let GruBack { recurrent, candidate } = back;
     match kernels {
         Kernels::Cpu => own_backward::<GruCell, 1>(end, recurrent, Some(candidate)),
-        Kernels::Gpu | Kernels::Composed => composed::backward(end, recurrent, candidate),
+        Kernels::Gpu | Kernels::Composed => {
+            let end = RunEnd { gates: cast(end.gates, DType::F32, kernels), ..end };
+            composed::backward(end, recurrent, candidate)
+        }
     }
 }
 

@@ -46,7 +46,7 @@ pub fn lstm_forward(start: RunStart<2>, recurrent: &RecurrentMatrix, kernels: Ke
 pub fn lstm_backward(end: RunEnd<2>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunGradients<2> {
     let widened = |end: RunEnd<2>| RunEnd { gates: cast(end.gates, DType::F32, kernels), ..end };
     match kernels {
-        Kernels::Cpu => own_backward::<LstmCell, 2>(widened(end), recurrent, None),
+        Kernels::Cpu => own_backward::<LstmCell, 2>(end, recurrent, None),
         Kernels::Gpu => on_gpu::backward(end, recurrent),
         Kernels::Composed => composed::backward(widened(end), recurrent),
     }

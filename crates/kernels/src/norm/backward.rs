@@ -13,7 +13,7 @@ use crate::{
     blocks::{Change, change_rows},
     prefetch,
     simd::{SimdLoops, vectorised},
-    stored_float::{BLOCK, StoredFloat, StoredFloats, by_dtype, with_values},
+    stored_float::{BLOCK, Buffer, StoredFloat, StoredFloats, by_dtype, with_values},
 };
 
 /// The backward kernel of a normalisation.
@@ -118,11 +118,10 @@ struct InputGradient<'a> {
 
 impl Change for InputGradient<'_> {
     #[inline(always)]
-    fn change(&self, at: usize, gradient: &mut [f32]) {
+    fn change(&self, at: usize, gradient: &mut [f32], beside: &mut Buffer) {
         let Self { kernel, weight, shift } = self;
         let channel = kernel.shape.channel(at);
-        let mut buffer = [0.0; BLOCK];
-        let values = kernel.input.read(at..at + gradient.len(), &mut buffer);
+        let values = kernel.input.read(at..at + gradient.len(), beside);
         kernel.change(channel, [weight[channel], shift[channel]], values, gradient);
     }
 }
@@ -212,9 +211,8 @@ pub(super) struct Masked<'a> {
 
 impl Change for Masked<'_> {
     #[inline(always)]
-    fn change(&self, at: usize, gradient: &mut [f32]) {
-        let mut buffer = [0.0; BLOCK];
-        let output = self.output.read(at..at + gradient.len(), &mut buffer);
+    fn change(&self, at: usize, gradient: &mut [f32], beside: &mut Buffer) {
+        let output = self.output.read(at..at + gradient.len(), beside);
         for (gradient, output) in gradient.iter_mut().zip(output) {
             *gradient = if *output > 0.0 { *gradient } else { 0.0 };
         }

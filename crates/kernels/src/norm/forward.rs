@@ -1,7 +1,7 @@
 use super::channel_rows::{Affine, ChannelRows};
 use crate::{
     blocks::Change,
-    stored_float::{BLOCK, StoredFloats},
+    stored_float::{Buffer, StoredFloats},
 };
 
 /// Normalises the input, and adds what there is to add.
@@ -16,13 +16,12 @@ pub(super) struct Normalised<'a> {
 
 impl Change for Normalised<'_> {
     #[inline(always)]
-    fn change(&self, at: usize, block: &mut [f32]) {
+    fn change(&self, at: usize, block: &mut [f32], beside: &mut Buffer) {
         let channel = self.shape.channel(at);
         let normed = self.norm.of_channel(channel);
         block.iter_mut().for_each(|value| *value = normed(*value));
         if let Some(addend) = self.addend {
-            let mut buffer = [0.0; BLOCK];
-            let addend = addend.read(at..at + block.len(), &mut buffer);
+            let addend = addend.read(at..at + block.len(), beside);
             let both = block.iter_mut().zip(addend);
             match self.addend_norm.as_ref().map(|norm| norm.of_channel(channel)) {
                 Some(normed) => both.for_each(|(value, addend)| *value += normed(*addend)),

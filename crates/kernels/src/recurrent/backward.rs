@@ -31,14 +31,14 @@ pub(crate) struct Again {
     pub(crate) bias: Tensor<1>,
 }
 
-/// Goes back by our own kernel. The gradients of gates overwrite the gates.
+/// Goes back by our own kernel. The gradients of gates overwrite gates of 32 bits.
 pub(crate) fn own<C: Cell<S>, const S: usize>(
     end: RunEnd<S>,
     recurrent: &RecurrentMatrix,
     again: Option<&Again>,
 ) -> RunGradients<S> {
     let RunEnd { gates, before, steps, outputs, after } = end;
-    let dims @ [batch, _, _] = gates.dims();
+    let (dims @ [batch, _, _], dtype) = (gates.dims(), gates.dtype());
     let units = recurrent.sizes.columns;
     let of_steps = |width: usize| (vec![batch, steps.len(), width * units], DType::F32);
     let state = (vec![batch, units], DType::F32);
@@ -54,7 +54,8 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
     let mut declared = vec![(dims.to_vec(), DType::F32), of_steps(1)];
     declared.extend(vec![state; S]);
     declared.push(of_steps(C::BESIDE));
-    let operation = CustomOp { name: C::OPERATIONS[1], inputs, outputs: declared, in_place: 1 };
+    let in_place = usize::from(dtype == DType::F32);
+    let operation = CustomOp { name: C::OPERATIONS[1], inputs, outputs: declared, in_place };
     let run = BackwardRun::<C> { steps, recurrent, again, workspace, cell: PhantomData };
     let mut made = operation.run_all(workspace, |inputs| run.on::<S>(inputs)).into_iter();
     // The outputs are declared above, with these ranks.
@@ -88,13 +89,28 @@ impl<C> BackwardRun<'_, C> {
         let mut gates = inputs.swap_remove(0);
         let steps = self.steps.len();
         let mut gradients: [Vec<f32>; S] = std::array::from_fn(|index| floats(&read[S + 1 + index]).to_vec());
-        let gates_storage = gates.storage_mut::<f32>();
         let count = batch * steps * units;
-        let (beside, (previous, ())) = uninit::made(C::BESIDE * count, |beside| {
-            uninit::made(count, |previous| {
-                self.write::<S>(&read, gates_storage, &mut gradients, [beside, previous]);
+        let mut back = |gates: AllGates<'_>| {
+            uninit::made(C::BESIDE * count, |beside| {
+                uninit::made(count, |previous| {
+                    self.write::<S>(&read, gates, &mut gradients, [beside, previous]);
+                })
             })
-        });
+        };
+        let (gates, (beside, (previous, ()))) = match gates.dtype() {
+            DType::F32 => {
+                let made = back(AllGates { there: Some(gates.storage_mut()), narrow: None });
+                (gates, made)
+            }
+            _ => {
+                let narrow = StoredFloats::of(&gates);
+                let width = C::GATES * units;
+                let (wide, made) = uninit::made(count * C::GATES, |wide| {
+                    back(AllGates { there: None, narrow: Some((narrow, wide)) })
+                });
+                (tensor(wide, &[batch, steps, width]), made)
+            }
+        };
         let mut made = vec![gates, tensor(previous, &[batch, steps, units])];
         made.extend(gradients.map(|gradient| tensor(gradient, &[batch, units])));
         made.push(tensor(beside, &[batch, steps, C::BESIDE * units]));
@@ -105,7 +121,7 @@ impl<C> BackwardRun<'_, C> {
     fn write<const S: usize>(
         &self,
         read: &[FlexTensor],
-        gates: &mut [f32],
+        gates: AllGates<'_>,
         gradients: &mut [Vec<f32>; S],
         [beside, previous]: [UninitSlice<'_>; 2],
     ) where
@@ -119,13 +135,24 @@ impl<C> BackwardRun<'_, C> {
         let steps = self.steps.len();
         let rows = rows_of_a_task(batch, steps, self.recurrent);
         let of_steps = (rows * steps * units).max(1);
-        let gates = gates.chunks_mut(C::GATES * of_steps);
+        let of_gates = C::GATES * of_steps;
+        let narrow = gates.narrow.as_ref().map(|(narrow, _)| *narrow);
+        let mut there = gates.there.map(|there| there.chunks_mut(of_gates));
+        let mut wide = gates.narrow.map(|(_, wide)| wide.parts(of_gates));
         let within = beside.parts(C::BESIDE * of_steps).zip(previous.parts(of_steps));
         let gradients = chunks_of_all(gradients, (rows * units).max(1));
-        let tasks = gates.zip(within).zip(gradients).enumerate();
-        workers::each(tasks, self.workspace, |(index, ((gates, within), gradients)), products| {
+        let tasks = within.zip(gradients).enumerate().map(|(index, task)| {
+            let wide = wide.as_mut().and_then(Iterator::next).zip(narrow);
+            let gates = TaskGates {
+                there: there.as_mut().and_then(Iterator::next).unwrap_or_default(),
+                narrow: wide.map(|(wide, narrow)| (narrow, index * of_gates, wide)),
+            };
+            (index, gates, task)
+        });
+        workers::each(tasks, self.workspace, |(index, gates, (within, gradients)), products| {
             vectorised(BackwardWork {
                 within: <[UninitSlice<'_>; 2]>::from(within),
+                gates,
                 backward: BackwardTask::<C, S> {
                     recurrent,
                     again: again.as_ref(),
@@ -135,7 +162,7 @@ impl<C> BackwardRun<'_, C> {
                     first_row: index * rows,
                     all_steps,
                     first_step: self.steps.start,
-                    gates,
+                    gates: &mut [],
                     gradients,
                     products,
                     steps,
@@ -177,14 +204,38 @@ struct BackwardTask<'a, C, const S: usize> {
 /// Some rows of the batch, with memory beside the gates and for the hidden units before each step.
 struct BackwardWork<'a, C, const S: usize> {
     backward: BackwardTask<'a, C, S>,
+    gates: TaskGates<'a>,
     within: [UninitSlice<'a>; 2],
+}
+
+/// The activated gates of a run: memory of 32 bits that their gradients overwrite, or gates of 16 bits and the memory for the gradients.
+struct AllGates<'a> {
+    there: Option<&'a mut [f32]>,
+    narrow: Option<(StoredFloats<'a>, UninitSlice<'a>)>,
+}
+
+/// Those of some rows: empty, where they have 16 bits. These begin at an element of all.
+struct TaskGates<'a> {
+    there: &'a mut [f32],
+    narrow: Option<(StoredFloats<'a>, usize, UninitSlice<'a>)>,
+}
+
+impl<'a> TaskGates<'a> {
+    /// The gates in 32 bits.
+    #[inline(always)]
+    fn widened(self) -> &'a mut [f32] {
+        match self.narrow {
+            Some((narrow, at, wide)) => wide.loaded(narrow, at),
+            None => self.there,
+        }
+    }
 }
 
 impl<C: Cell<S>, const S: usize> SimdLoops for BackwardWork<'_, C, S> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         let [beside, previous] = self.within.map(UninitSlice::zeroed);
-        let mut backward = self.backward;
+        let mut backward = BackwardTask { gates: self.gates.widened(), ..self.backward };
         backward.again::<FUSED>(beside, previous);
         backward.run::<FUSED>(beside, previous);
     }

@@ -27,5 +27,5 @@ pub use normed::{Normed, Shortcut};
 pub use pool::{MaxPool2d, global_average};
 pub use recurrent::{Gru, Lstm, LstmState, RecurrentInput, last_step};
 pub(crate) use recurrent::{multiplies_tokens, outnumber};
-pub(crate) use residual::{Residual, positioned};
+pub(crate) use residual::{Residual, forked, positioned};
 pub use row_norm::RowNorm;

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::Tensor;
-use oomph_kernels::{AnyTensor, differentiable, ranked};
+use oomph_kernels::{AnyTensor, Kernels, added, differentiable, ranked};
 
 use crate::{Policy, autodiff::inner};
 
@@ -34,6 +34,27 @@ impl PassedBy {
     pub(crate) fn take(&self) -> Option<AnyTensor> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
+}
+
+/// An activation for both branches of a block. Backward adds their gradients, by all threads on the CPU.
+pub(crate) fn forked(input: Tensor<4>, kernels: Kernels) -> [Tensor<4>; 2] {
+    if !input.device().is_autodiff() {
+        return [input.clone(), input];
+    }
+    let (plain, passed) = (inner(input.clone()), PassedBy::default());
+    let of_second = passed.clone();
+    let first = ranked::<4>(differentiable([input.into()], plain.clone().into(), move |gradient, _| {
+        [Some(match passed.take() {
+            Some(other) => added::<4>(ranked(gradient), ranked(other), kernels).into(),
+            None => gradient,
+        })]
+    }));
+    // It depends on the first, so that its gradient is there before.
+    let second = differentiable([first.clone().into()], plain.into(), move |gradient, _| {
+        of_second.put(gradient);
+        [None]
+    });
+    [first, ranked(second)]
 }
 
 /// `[B, T, F]` with a vector added at each position, `[T, F]` of 32 bits. Backward of a lean sum keeps nothing; Burn's keeps both terms

@@ -3,7 +3,7 @@ use oomph_onnx::{Graph, Value};
 
 use crate::{
     AnyTensor, Init, Kernels, ModelError, Pass, Stage,
-    layers::{BatchNorm, Conv2d, Shortcut},
+    layers::{BatchNorm, Conv2d, Shortcut, forked},
 };
 
 /// The shape of a block.
@@ -35,8 +35,11 @@ impl Downsample {
 
 /// The input for both branches, whose gradients backward adds.
 fn twice(input: Tensor<4>, pass: &Pass) -> [Tensor<4>; 2] {
-    if pass.policy().kernels != Kernels::Gpu {
-        return [input.clone(), input];
+    let policy = pass.policy();
+    match policy.kernels {
+        Kernels::Cpu if policy.lean => return forked(input, policy.kernels),
+        Kernels::Cpu | Kernels::Composed => return [input.clone(), input],
+        Kernels::Gpu => {}
     }
     // A GPU's gradients lie channels-last. Behind this view they are contiguous, and Burn adds them by whole vectors.
     let pixels = input.permute([0, 2, 3, 1]);
