@@ -14,6 +14,7 @@ use crate::{
     gpu::{self, on_gpu},
     host::DeviceError,
     kernels::Kernels,
+    simd::{SimdLoops, vectorised},
 };
 
 /// A number to multiply with.
@@ -61,21 +62,40 @@ pub fn read_sum_of_squares(tensors: &[&AnyTensor], kernels: Kernels) -> Result<f
 /// The sum of the squares of a tensor on the CPU, by tasks of a fixed size: it does not depend on the number of threads.
 fn squares_in_place(tensor: &AnyTensor) -> f64 {
     const TASK: usize = 64 << 10;
-    /// Sums side by side, which the processor adds at once.
-    const LANES: usize = 8;
     // `read_sum_of_squares` asks for it with the kernels of the CPU alone.
     let tensor = primitive_on::<Flex>(tensor).expect("our own kernels run on the CPU").to_contiguous();
     let squares = |values: &[f32]| {
-        let mut sums = [0.0; LANES];
-        for values in values.chunks(LANES) {
+        let mut sum = 0.0;
+        vectorised(Squares { values, sum: &mut sum });
+        sum
+    };
+    let tasks: Vec<f64> = floats(&tensor).par_chunks(TASK).map(squares).collect();
+    tasks.iter().sum()
+}
+
+/// Sums the squares of values.
+struct Squares<'a> {
+    values: &'a [f32],
+    sum: &'a mut f64,
+}
+
+impl SimdLoops for Squares<'_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        /// Sums side by side: a processor adds some at once, and begins with the next ones before these are done.
+        const TRACKS: usize = 32;
+        let mut sums = [0.0; TRACKS];
+        let (whole, rest) = self.values.as_chunks::<TRACKS>();
+        for values in whole {
             for (sum, value) in sums.iter_mut().zip(values) {
                 *sum += f64::from(*value) * f64::from(*value);
             }
         }
-        sums.iter().sum::<f64>()
-    };
-    let tasks: Vec<f64> = floats(&tensor).par_chunks(TASK).map(squares).collect();
-    tasks.iter().sum()
+        for (sum, value) in sums.iter_mut().zip(rest) {
+            *sum += f64::from(*value) * f64::from(*value);
+        }
+        *self.sum = sums.iter().sum();
+    }
 }
 
 /// One element on the device: 0 if all elements of all tensors are finite, else NaN. `None` without tensors.

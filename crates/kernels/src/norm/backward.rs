@@ -7,14 +7,17 @@ use rayon::prelude::*;
 
 use super::{
     channel_rows::{Affine, Block, ChannelRows},
-    moments::sum,
+    moments::{TRACKS, total},
 };
 use crate::{
     blocks::{Change, change_rows},
     prefetch,
-    simd::{SimdLoops, vectorised},
+    simd::{SimdLoops, multiply_add, vectorised},
     stored_float::{BLOCK, Buffer, StoredFloat, StoredFloats, by_dtype, with_values},
 };
+
+/// Blocks that are asked for ahead of the one that is summed: memory takes longer than a block.
+const AHEAD: usize = 4;
 
 /// The backward kernel of a normalisation.
 pub(super) struct NormBackward<'a> {
@@ -26,17 +29,6 @@ pub(super) struct NormBackward<'a> {
 }
 
 impl NormBackward<'_> {
-    /// Masks `gradient` by the ReLU: 0 where the normalised value is not above 0.
-    #[inline(always)]
-    fn masked(&self, channel: usize, values: &[f32], gradient: &mut [f32]) {
-        if self.rectified {
-            let affine = self.affine.of_channel(channel);
-            for (gradient, value) in gradient.iter_mut().zip(values) {
-                *gradient = if affine(*value) > 0.0 { *gradient } else { 0.0 };
-            }
-        }
-    }
-
     /// The gradients of weight and shift.
     pub(super) fn sums(&self, gradient: StoredFloats<'_>) -> (Vec<f32>, Vec<f32>) {
         let ChannelRows { batch, channels, row } = self.shape;
@@ -97,14 +89,60 @@ impl NormBackward<'_> {
 
     /// Makes the gradient of some `values` of the input from that of the output, by the gradients of weight and shift.
     #[inline(always)]
-    fn change(&self, channel: usize, [weight, shift]: [f32; 2], values: &[f32], gradient: &mut [f32]) {
+    fn change(&self, channel: usize, sums: [f32; 2], values: &[f32], gradient: &mut [f32]) {
+        match self.rectified {
+            true => self.change_masked::<true>(channel, sums, values, gradient),
+            false => self.change_masked::<false>(channel, sums, values, gradient),
+        }
+    }
+
+    /// As [`change`](Self::change); the gradient is 0 where a ReLU gave 0.
+    #[inline(always)]
+    fn change_masked<const RECTIFIED: bool>(
+        &self,
+        channel: usize,
+        [weight, shift]: [f32; 2],
+        values: &[f32],
+        gradient: &mut [f32],
+    ) {
         let count = self.shape.count() as f32;
-        self.masked(channel, values, gradient);
+        let affine = self.affine.of_channel(channel);
         let (mean, scale) = (self.affine.mean[channel], self.affine.scale[channel]);
         let (slope, constant) = (self.inverse[channel] * weight / count, shift / count);
         for (gradient, value) in gradient.iter_mut().zip(values) {
-            *gradient = scale * (*gradient - constant - (value - mean) * slope);
+            let masked = if !RECTIFIED || affine(*value) > 0.0 { *gradient } else { 0.0 };
+            *gradient = scale * (masked - constant - (value - mean) * slope);
         }
+    }
+
+    /// The sum of the gradients of a block, and that of their products with the distances from the mean. The gradient is 0 where a ReLU
+    /// gave 0. Sums are of [`TRACKS`] numbers side by side.
+    #[inline(always)]
+    fn block_sums<const FUSED: bool, const RECTIFIED: bool>(
+        &self,
+        channel: usize,
+        values: &[f32],
+        gradient: &[f32],
+    ) -> [f64; 2] {
+        let affine = self.affine.of_channel(channel);
+        let mean = self.affine.mean[channel];
+        let (mut shift, mut weight) = ([0.0; TRACKS], [0.0; TRACKS]);
+        let ((values, rest), (gradients, rest_of_gradients)) =
+            (values.as_chunks::<TRACKS>(), gradient.as_chunks::<TRACKS>());
+        for (values, gradients) in values.iter().zip(gradients) {
+            for track in 0..TRACKS {
+                let (value, gradient) = (values[track], gradients[track]);
+                let masked = if !RECTIFIED || affine(value) > 0.0 { gradient } else { 0.0 };
+                shift[track] += masked;
+                weight[track] = multiply_add::<FUSED>(masked, value - mean, weight[track]);
+            }
+        }
+        for (track, (value, gradient)) in rest.iter().zip(rest_of_gradients).enumerate() {
+            let masked = if !RECTIFIED || affine(*value) > 0.0 { *gradient } else { 0.0 };
+            shift[track] += masked;
+            weight[track] = multiply_add::<FUSED>(masked, value - mean, weight[track]);
+        }
+        [total(&shift), total(&weight)]
     }
 }
 
@@ -179,25 +217,24 @@ impl<E: StoredFloat> SimdLoops for ChannelSums<'_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         let Self { kernel, channel, rows, found } = self;
-        let (mut buffer, mut masked) = ([0.0; BLOCK], [0.0; BLOCK]);
+        let (mut buffer, mut gradient) = ([0.0; BLOCK], [0.0; BLOCK]);
         let (mut weight, mut shift) = (0.0, 0.0);
-        let mean = kernel.affine.mean[channel];
-        let mut next = kernel.shape.blocks().skip(1);
+        let mut next = kernel.shape.blocks().skip(AHEAD);
         for block in kernel.shape.blocks() {
             if let Some(next) = next.next() {
                 kernel.shape.prefetch(kernel.input, channel, &next);
                 let ([first, end], [from, to]) = (next.samples, next.part);
                 rows[first..end].iter().for_each(|row| prefetch::all(&row[from..to]));
             }
-            let masked = &mut masked[..block.length()];
-            widen(rows, &block, masked);
+            let gradient = &mut gradient[..block.length()];
+            widen(rows, &block, gradient);
             let values = kernel.shape.read(kernel.input, channel, &block, &mut buffer);
-            kernel.masked(channel, values, masked);
-            shift += sum(masked);
-            for (product, value) in masked.iter_mut().zip(values) {
-                *product *= value - mean;
-            }
-            weight += sum(masked);
+            let sums = match kernel.rectified {
+                true => kernel.block_sums::<FUSED, true>(channel, values, gradient),
+                false => kernel.block_sums::<FUSED, false>(channel, values, gradient),
+            };
+            shift += sums[0];
+            weight += sums[1];
         }
         *found = ((weight * f64::from(kernel.inverse[channel])) as f32, shift as f32);
     }

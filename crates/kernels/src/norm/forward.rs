@@ -17,19 +17,42 @@ pub(super) struct Normalised<'a> {
 impl Change for Normalised<'_> {
     #[inline(always)]
     fn change(&self, at: usize, block: &mut [f32], beside: &mut Buffer) {
-        let channel = self.shape.channel(at);
-        let normed = self.norm.of_channel(channel);
-        block.iter_mut().for_each(|value| *value = normed(*value));
-        if let Some(addend) = self.addend {
-            let addend = addend.read(at..at + block.len(), beside);
-            let both = block.iter_mut().zip(addend);
-            match self.addend_norm.as_ref().map(|norm| norm.of_channel(channel)) {
-                Some(normed) => both.for_each(|(value, addend)| *value += normed(*addend)),
-                None => both.for_each(|(value, addend)| *value += addend),
-            }
-        }
-        if self.rectify {
-            block.iter_mut().for_each(|value| *value = value.max(0.0));
+        match self.rectify {
+            true => self.normalise::<true>(at, block, beside),
+            false => self.normalise::<false>(at, block, beside),
         }
     }
+}
+
+impl Normalised<'_> {
+    /// Normalises a block, adds, and rectifies, in one pass over it.
+    #[inline(always)]
+    fn normalise<const RECTIFY: bool>(&self, at: usize, block: &mut [f32], beside: &mut Buffer) {
+        let channel = self.shape.channel(at);
+        let normed = self.norm.of_channel(channel);
+        let Some(addend) = self.addend else {
+            for value in block {
+                *value = rectified::<RECTIFY>(normed(*value));
+            }
+            return;
+        };
+        let addend = addend.read(at..at + block.len(), beside);
+        match self.addend_norm.as_ref().map(|norm| norm.of_channel(channel)) {
+            Some(other) => {
+                for (value, addend) in block.iter_mut().zip(addend) {
+                    *value = rectified::<RECTIFY>(normed(*value) + other(*addend));
+                }
+            }
+            None => {
+                for (value, addend) in block.iter_mut().zip(addend) {
+                    *value = rectified::<RECTIFY>(normed(*value) + addend);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn rectified<const RECTIFY: bool>(value: f32) -> f32 {
+    if RECTIFY { value.max(0.0) } else { value }
 }

@@ -10,7 +10,7 @@ use crate::{
     flex_tensor::vector,
     gpu::{self, on_gpu},
     kernels::Kernels,
-    simd::{SimdLoops, vectorised},
+    simd::{SimdLoops, multiply_add, vectorised},
     stored_float::{BLOCK, StoredFloats},
 };
 
@@ -70,31 +70,52 @@ impl SimdLoops for Moments<'_> {
             total += sum(shape.read(values, channel, &block, &mut buffer));
         }
         let mean = (total / shape.count()) as f32;
-        let (mut squares, mut squared) = (0.0, [0.0; BLOCK]);
+        let mut squares = 0.0;
         for block in shape.blocks() {
             let values = shape.read(values, channel, &block, &mut buffer);
-            for (square, value) in squared.iter_mut().zip(values) {
-                *square = (value - mean) * (value - mean);
-            }
-            squares += sum(&squared[..values.len()]);
+            squares += sum_of_squares::<FUSED>(values, mean);
         }
         *found = (mean, (squares / shape.count()) as f32);
     }
 }
 
-/// The sum of values in a fixed order, in 16 lanes.
+/// Numbers that are summed side by side. A processor adds 16 at once, and begins with the next ones before these are done.
+pub(super) const TRACKS: usize = 32;
+
+/// The sum of values in a fixed order.
 #[inline(always)]
-pub(super) fn sum(values: &[f32]) -> f64 {
-    const LANES: usize = 16;
-    let mut lanes = [0.0f32; LANES];
-    let whole = values.chunks_exact(LANES);
-    for (lane, value) in lanes.iter_mut().zip(whole.remainder()) {
-        *lane += value;
-    }
+fn sum(values: &[f32]) -> f64 {
+    let mut sums = [0.0; TRACKS];
+    let (whole, rest) = values.as_chunks::<TRACKS>();
     for values in whole {
-        for (lane, value) in lanes.iter_mut().zip(values) {
-            *lane += value;
+        for track in 0..TRACKS {
+            sums[track] += values[track];
         }
     }
-    lanes.into_iter().map(f64::from).sum()
+    sums.iter_mut().zip(rest).for_each(|(sum, value)| *sum += value);
+    total(&sums)
+}
+
+/// The sum of the squares of the distances from the mean, in a fixed order.
+#[inline(always)]
+fn sum_of_squares<const FUSED: bool>(values: &[f32], mean: f32) -> f64 {
+    let mut sums = [0.0; TRACKS];
+    let (whole, rest) = values.as_chunks::<TRACKS>();
+    for values in whole {
+        for track in 0..TRACKS {
+            let distance = values[track] - mean;
+            sums[track] = multiply_add::<FUSED>(distance, distance, sums[track]);
+        }
+    }
+    for (sum, value) in sums.iter_mut().zip(rest) {
+        *sum = multiply_add::<FUSED>(value - mean, value - mean, *sum);
+    }
+    total(&sums)
+}
+
+/// The sum of all tracks.
+#[inline(always)]
+pub(super) fn total(sums: &[f32; TRACKS]) -> f64 {
+    let (first, second) = sums.split_at(TRACKS / 2);
+    first.iter().zip(second).map(|(first, second)| f64::from(*first) + f64::from(*second)).sum()
 }

@@ -5,6 +5,7 @@ use crate::{AnyTensor, Kernels, Policy, autodiff};
 
 /// What a recurrent layer reads.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is moved once for each layer")]
 pub enum RecurrentInput {
     /// A sequence of vectors, `[B, T, I]`.
     Vectors(Tensor<3>),
