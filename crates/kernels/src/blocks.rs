@@ -140,7 +140,7 @@ impl<E: StoredFloat> SimdLoops for WrittenRows<'_, E> {
         let (mut wide, mut beside) = ([0.0; BLOCK], [0.0; BLOCK]);
         for block in blocks(rows.len(), row) {
             let first = at + block.start;
-            E::write(&mut rows[block], (read, first), &mut wide, |values| change(first, values, &mut beside));
+            E::write(&mut rows[block], read, first, &mut wide, |values| change(first, values, &mut beside));
         }
     }
 }

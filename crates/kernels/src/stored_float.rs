@@ -30,7 +30,8 @@ pub(crate) trait StoredFloat: Copy + Send + Sync {
     #[inline(always)]
     fn write(
         to: &mut [MaybeUninit<Self>],
-        (read, at): (StoredFloats<'_>, usize),
+        read: StoredFloats<'_>,
+        at: usize,
         buffer: &mut Buffer,
         change: impl FnOnce(&mut [f32]),
     ) {
@@ -101,7 +102,8 @@ value!(
     #[inline(always)]
     fn write(
         to: &mut [MaybeUninit<Self>],
-        (read, at): (StoredFloats<'_>, usize),
+        read: StoredFloats<'_>,
+        at: usize,
         buffer: &mut Buffer,
         change: impl FnOnce(&mut [f32]),
     ) {

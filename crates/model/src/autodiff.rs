@@ -11,6 +11,7 @@ use oomph_kernels::{AnyTensor, differentiable, graph, ranked};
 
 use crate::{parameters::Named, stages::Stages};
 
+pub use crate::{handover::Handover, stages::hands_on};
 pub use oomph_kernels::graph::{inner, outer, wants_gradient};
 
 /// The end of a graph whose gradient comes from elsewhere. It does not keep the output's values.

@@ -36,6 +36,7 @@ mod architecture;
 pub mod autodiff;
 mod carried;
 mod error;
+mod handover;
 mod init;
 mod key_value_cache;
 pub mod layers;

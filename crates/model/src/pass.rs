@@ -7,7 +7,8 @@ use burn::{
 use oomph_core::{Generator, Key, Mode};
 
 use crate::{
-    AnyTensor, Carried, KeyValueCache, ModelError, Named, Peers, Policy, autodiff,
+    AnyTensor, Carried, KeyValueCache, ModelError, Named, Peers, Policy,
+    autodiff::{self, Handover},
     trace::{LayerKind, Trace},
 };
 
@@ -26,10 +27,8 @@ pub struct Pass {
     carried: Option<[Carried; 2]>,
     /// Parameters that one stage lends to all following stages.
     pub(crate) lent: Named<AnyTensor>,
-    /// Whether the next stage runs in the same graph.
-    is_followed: bool,
-    /// The vectors of the tokens that a stage hands to the next one.
-    handed: Option<Tensor<2>>,
+    /// What a stage hands to the next one in the same graph.
+    pub handover: Handover,
     peers: Option<Arc<dyn Peers>>,
     pub(crate) trace: Option<Trace>,
     /// The positions before those of the input, for prediction with a decoder; `None` if the input begins the sequence, and nothing
@@ -48,8 +47,7 @@ impl Pass {
             updates: Vec::new(),
             carried: None,
             lent: Named::new(),
-            is_followed: false,
-            handed: None,
+            handover: Handover::default(),
             peers: None,
             trace: None,
             cache: None,
@@ -96,23 +94,6 @@ impl Pass {
     /// Sets [`Policy::recompute`] for the following stages.
     pub fn set_recompute(&mut self, recompute: bool) {
         self.policy.recompute = recompute;
-    }
-
-    /// Sets whether the stage that follows the next one to run takes its output in the same graph and pass. Then a stage that looks up
-    /// the vectors of tokens may hand both to it: a recurrent layer needs no vector for each time step.
-    pub fn set_followed(&mut self, is_followed: bool) {
-        self.is_followed = is_followed;
-    }
-
-    /// Hands the vectors of tokens to the next stage, whose input the tokens are. `false` where it would not know them.
-    pub(crate) fn hand_on(&mut self, vectors: impl FnOnce() -> Tensor<2>) -> bool {
-        self.handed = self.is_followed.then(vectors);
-        self.is_followed
-    }
-
-    /// The vectors of the tokens that are the input of this stage, if the stage before handed them on.
-    pub(crate) fn take_handed(&mut self) -> Option<Tensor<2>> {
-        self.handed.take()
     }
 
     /// How layers compute.

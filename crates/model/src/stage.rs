@@ -86,7 +86,7 @@ pub trait Stage: Module + 'static {
         false
     }
 
-    /// Whether the stage may [hand on](Pass::set_followed) more than an activation, and so stays in one graph with the next one.
+    /// Whether the stage may [hand on](Pass::handover) more than an activation, and so stays in one graph with the next one.
     fn hands_on(&self, _policy: &Policy) -> bool {
         false
     }

@@ -143,7 +143,7 @@ impl Stages {
     pub fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         self.lend(pass);
         (0..self.len()).try_fold(input, |activation, stage| {
-            pass.set_followed(stage + 1 < self.len());
+            pass.handover.set_followed(stage + 1 < self.len());
             self.forward_stage(stage, activation, pass)
         })
     }
@@ -219,14 +219,6 @@ impl Stages {
         self.chain[index].stage.recomputes_itself(policy)
     }
 
-    /// Whether the stage at `index` stays in one graph with the next one: see [`Stage::hands_on`].
-    ///
-    /// # Panics
-    /// Panics if there is no such stage.
-    pub fn hands_on(&self, index: usize, policy: &Policy) -> bool {
-        self.chain[index].stage.hands_on(policy)
-    }
-
     /// Calls `visit` on every float parameter, stage by stage.
     pub fn visit(&self, visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor)) {
         visit_stages(self, |_| true, visit);
@@ -283,6 +275,14 @@ impl Stages {
         model.map(&mut |_, tensor| tensor.inner());
         model
     }
+}
+
+/// Whether the stage at `index` stays in one graph with the next one: see [`Stage::hands_on`].
+///
+/// # Panics
+/// Panics if there is no such stage.
+pub fn hands_on(stages: &Stages, index: usize, policy: &Policy) -> bool {
+    stages.chain[index].stage.hands_on(policy)
 }
 
 /// Freezes all parameters of the stage at `index`, which still runs as in training. Nothing of a [frozen](Stages::freeze) stage changes.

@@ -24,7 +24,7 @@ use burn::tensor::DType;
 use oomph_config::Config;
 use oomph_core::Split;
 use oomph_data::Loader;
-use oomph_engine::session::train_order;
+use oomph_engine::session::{Session, on_compute_thread, train_order};
 use oomph_kernels::{TimedOperation, timed};
 use oomph_memory::{Account, charge};
 use oomph_plan::time::Work;
@@ -164,11 +164,17 @@ fn step_of(config: &str, format: DType) -> Result<Step, Box<dyn Error>> {
     let precision = if format == DType::BF16 { "bf16" } else { "fp32" };
     let config = format!("{config}\nmemory = {{ precision = '{precision}' }}");
     let session = open(Config::from_toml("roofline", &config)?, &Registry::builtin())?;
+    // As in a training. An error of another thread comes as its text.
+    let step = on_compute_thread(&session, || fastest_step(&session).map_err(|error| error.to_string()));
+    Ok(step?)
+}
+
+fn fastest_step(session: &Session) -> Result<Step, Box<dyn Error>> {
     charge(Account::Device, || {
-        let mut stepper = new_stepper(&session)?.0;
+        let mut stepper = new_stepper(session)?.0;
         let mut loader = charge(Account::Host, || {
             let source = session.source.clone();
-            Loader::start(source, Split::Train, train_order(&session), 0, 0, Some(1), &session.loader)
+            Loader::start(source, Split::Train, train_order(session), 0, 0, Some(1), &session.loader)
         });
         let batch = charge(Account::Host, || loader.next()).ok_or("there is no batch")??;
         let mut fastest: Option<Step> = None;

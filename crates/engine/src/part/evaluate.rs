@@ -113,11 +113,11 @@ fn evaluate_with<T>(
         None => {
             model.stages.lend(pass);
             for stage in 0..before_last {
-                pass.set_followed(true);
+                pass.handover.set_followed(true);
                 activation = model.stages.forward_stage(stage, activation, pass)?;
                 exhausted::check()?;
             }
-            pass.set_followed(false);
+            pass.handover.set_followed(false);
             last(model.stages, before_last, activation, pass)?
         }
         // No stage needs the weights of the one before, which are divided by then.

@@ -7,7 +7,7 @@ use oomph_core::{Account, Generator, Phase, charge, phase};
 use oomph_kernels::offload::Offloaded;
 use oomph_model::{
     AnyTensor, DeviceError, Named, Pass, Policy, Stages,
-    autodiff::{self, Awaiting, BackwardOutcome, Starting},
+    autodiff::{self, Awaiting, BackwardOutcome, Starting, hands_on},
 };
 
 use super::token_chunks::{TokenChunk, TokenChunks, joined_chunks};
@@ -168,7 +168,7 @@ impl Trail {
 
 impl Segments {
     /// Groups the stages of `model`. `recompute` says for each stage whether it is recomputed. `ends` are the last
-    /// stages of gradient buckets; a segment ends with each that does not [hand on](Stages::hands_on).
+    /// stages of gradient buckets; a segment ends with each that does not [hand on](hands_on).
     ///
     /// The last stage of the whole model is never recomputed: backward begins with it, while its activations still
     /// exist.
@@ -198,7 +198,7 @@ impl Segments {
                 Some(segment)
                     if kind == segment.kind
                         && kind != SegmentKind::Recomputed
-                        && (!ends.contains(&(stage - 1)) || model.hands_on(stage - 1, policy)) =>
+                        && (!ends.contains(&(stage - 1)) || hands_on(model, stage - 1, policy)) =>
                 {
                     segment.stages.end = stage + 1;
                 }
@@ -378,7 +378,7 @@ impl Segments {
         let mut activation = input;
         for (stage, name) in model.names().enumerate().skip(segment.stages.start).take(segment.stages.len()) {
             pass.set_recompute(self.recompute[stage]);
-            pass.set_followed(stage + 1 < segment.stages.end);
+            pass.handover.set_followed(stage + 1 < segment.stages.end);
             if let Some(device) = &self.seeded {
                 let key = pass.key().with_name("burn").with((self.position.first_stage + stage) as u64);
                 device.seed(Generator::at(key).bits());

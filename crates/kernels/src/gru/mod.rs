@@ -14,7 +14,7 @@ use crate::{
     cast::cast,
     kernels::Kernels,
     recurrent::{
-        RecurrentMatrix, RunEnd, RunGradients, RunStart, RunSteps,
+        LayerCell, RecurrentMatrix, RunEnd, RunGradients, RunStart, RunSteps,
         backward::{Again, own as own_backward},
         composed::forward as composed_forward,
         forward::own as own_forward,
@@ -64,6 +64,34 @@ impl GruBack {
                 bias: bias.narrow(0, 5 * units, units),
             },
         }
+    }
+}
+
+/// A layer of gated recurrent units. The bias is that of the inputs and then that of the hidden units.
+#[derive(Debug)]
+pub struct GruLayer;
+
+impl LayerCell<1> for GruLayer {
+    type Factors = GruBack;
+
+    fn kernels(_units: usize, kernels: Kernels) -> Kernels {
+        gru_kernels(kernels)
+    }
+
+    fn bias(biases: [Tensor<1>; 2]) -> Tensor<1> {
+        Tensor::cat(biases.to_vec(), 0)
+    }
+
+    fn forward(start: RunStart<1>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunSteps<1> {
+        gru_forward(start, recurrent, kernels)
+    }
+
+    fn factors(weight: Tensor<2>, bias: Tensor<1>, rows: usize, dtype: DType, kernels: Kernels) -> GruBack {
+        GruBack::new(weight, bias, dtype, rows, kernels)
+    }
+
+    fn backward(end: RunEnd<1>, factors: &GruBack, kernels: Kernels) -> RunGradients<1> {
+        gru_backward(end, factors, kernels)
     }
 }
 

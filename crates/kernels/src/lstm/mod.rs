@@ -7,14 +7,15 @@ mod cell;
 mod composed;
 mod on_gpu;
 
+use burn::tensor::Tensor;
 use burn_backend::DType;
 
 use crate::{
     cast::cast,
     kernels::Kernels,
     recurrent::{
-        RecurrentMatrix, RunEnd, RunGradients, RunInput, RunStart, RunSteps, backward::own as own_backward,
-        composed::forward as composed_forward, forward::own as own_forward,
+        LayerCell, RecurrentMatrix, RunEnd, RunGradients, RunInput, RunStart, RunSteps,
+        backward::own as own_backward, composed::forward as composed_forward, forward::own as own_forward,
     },
 };
 
@@ -33,13 +34,47 @@ pub fn lstm_forward(start: RunStart<2>, recurrent: &RecurrentMatrix, kernels: Ke
     let made = match (kernels, &start.input) {
         (Kernels::Cpu, _) => own_forward::<LstmCell, 2>(start, recurrent),
         (Kernels::Gpu, RunInput::Sequence { values, weights }) => {
-            let input = (values.clone(), weights.clone());
-            on_gpu::forward(input, start, recurrent)
+            let (input, weights) = (values.clone(), weights.clone());
+            on_gpu::forward(input, &weights, start, recurrent)
         }
         _ => composed_forward(start, recurrent, composed::step),
     };
     // The gates are rounded to this format already, so that backward computes the same cells again.
     RunSteps { gates: made.gates.map(|gates| cast(gates, recurrent.dtype, kernels)), ..made }
+}
+
+/// A layer of long short-term memory. The bias is the sum of both biases.
+#[derive(Debug)]
+pub struct LstmLayer;
+
+impl LayerCell<2> for LstmLayer {
+    type Factors = RecurrentMatrix;
+
+    fn kernels(units: usize, kernels: Kernels) -> Kernels {
+        lstm_kernels(units, kernels)
+    }
+
+    fn bias([of_input, of_hidden]: [Tensor<1>; 2]) -> Tensor<1> {
+        of_input + of_hidden
+    }
+
+    fn forward(start: RunStart<2>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunSteps<2> {
+        lstm_forward(start, recurrent, kernels)
+    }
+
+    fn factors(
+        weight: Tensor<2>,
+        _bias: Tensor<1>,
+        rows: usize,
+        dtype: DType,
+        kernels: Kernels,
+    ) -> RecurrentMatrix {
+        RecurrentMatrix::plain(weight, dtype, rows, kernels)
+    }
+
+    fn backward(end: RunEnd<2>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunGradients<2> {
+        lstm_backward(end, recurrent, kernels)
+    }
 }
 
 /// Goes backward through the steps of a run. `recurrent` is the matrix whose transpose forward multiplied by.
@@ -54,8 +89,6 @@ pub fn lstm_backward(end: RunEnd<2>, recurrent: &RecurrentMatrix, kernels: Kerne
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::Tensor;
-
     use super::*;
     use crate::{
         recurrent::RunOutputs,

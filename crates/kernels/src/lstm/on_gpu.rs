@@ -13,7 +13,8 @@ use crate::{
 /// Runs the steps over `input`, the whole sequence, with the weights of the input. Outputs are written into the tensor of the sequence, if there is one; gates and
 /// state are new.
 pub(super) fn forward(
-    (input, of_input): (Tensor<3>, RecurrentMatrix),
+    input: Tensor<3>,
+    of_input: &RecurrentMatrix,
     start: RunStart<2>,
     recurrent: &RecurrentMatrix,
 ) -> RunSteps<2> {
@@ -32,7 +33,7 @@ pub(super) fn forward(
     let there = outputs.there().map(AnyTensor::from);
     let in_place = usize::from(there.is_some());
     let inputs = [input.into(), bias.into(), hidden.into(), cell.into()].into_iter();
-    let matrices = [&of_input, recurrent].map(|matrix| matrix.tensor().into());
+    let matrices = [of_input, recurrent].map(|matrix| matrix.tensor().into());
     let operation = CustomOp {
         name: "lstm_forward",
         inputs: there.into_iter().chain(inputs).chain(matrices).collect(),

@@ -8,6 +8,8 @@ pub(crate) mod cell;
 pub(crate) mod composed;
 mod factor;
 pub(crate) mod forward;
+mod layer;
+mod layer_input;
 mod matrix;
 mod on_gpu;
 mod products;
@@ -22,10 +24,11 @@ use gemm_common::cache::CACHE_INFO;
 
 use crate::{cast::cast, custom_op::Workspace, kernels::Kernels, sequence::place_steps};
 
+pub use layer::{ForwardRuns, KeptRun, LayerCell, LayerGradients, SegmentedLayer, Wanted};
+pub use layer_input::RecurrentInput;
 pub use matrix::RecurrentMatrix;
 pub(crate) use on_gpu::words;
 pub use run::{RunEnd, RunGradients, RunInput, RunOutputs, RunStart, RunSteps};
-pub use tokens::{add_by_token, token_products};
 
 /// Writes the products of `rows`, `[B, k, R]` in 32 bits, and a matrix into a run of steps of `whole`, `[B, T, C]`, and
 /// returns `whole`. They are written in place, if nobody else holds `whole`. The gradient of a run's input is that of its gates

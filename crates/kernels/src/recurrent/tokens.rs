@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The products of each token's vector, of `vectors`, `[V, I]`, and the weights of the input: `[V, 1, G·U]` in 32 bits.
-pub fn token_products(vectors: Tensor<2>, of_input: &RecurrentMatrix, kernels: Kernels) -> Tensor<3> {
+pub(super) fn token_products(vectors: Tensor<2>, of_input: &RecurrentMatrix, kernels: Kernels) -> Tensor<3> {
     let [tokens, features] = vectors.dims();
     let products = zeros([tokens, 1, of_input.sizes.columns], DType::F32, vectors.clone(), kernels);
     let vectors = cast(vectors, DType::F32, kernels).reshape([tokens, 1, features]);
@@ -28,7 +28,7 @@ pub fn token_products(vectors: Tensor<2>, of_input: &RecurrentMatrix, kernels: K
 
 /// Adds the gradients of the products at a run of steps, `gates`, `[B, k, G·U]`, to the `sums` of their tokens,
 /// `[V, 1, G·U]`: in place, if nobody else holds the sums. `tokens` are those of all steps, `[B, T]`.
-pub fn add_by_token(
+pub(super) fn add_by_token(
     sums: Tensor<3>,
     gates: Tensor<3>,
     tokens: Tensor<2, Int>,

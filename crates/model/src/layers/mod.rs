@@ -24,8 +24,10 @@ pub(crate) use embedding::tokens;
 pub(crate) use linear::Projection;
 pub use linear::{Before, Linear};
 pub use normed::{Normed, Shortcut};
+/// What a recurrent layer reads.
+pub use oomph_kernels::recurrent::RecurrentInput;
 pub use pool::{MaxPool2d, global_average};
-pub use recurrent::{Gru, Lstm, LstmState, RecurrentInput, last_step};
-pub(crate) use recurrent::{multiplies_tokens, outnumber};
+pub use recurrent::{Gru, Lstm, LstmState, last_step};
+pub(crate) use recurrent::{looked_up, multiplies_tokens, outnumber};
 pub(crate) use residual::{Residual, forked, positioned};
 pub use row_norm::RowNorm;

@@ -117,7 +117,7 @@ impl Stage for EmbeddingStage {
         let tokens = tokens(input, pass)?;
         let weight = || self.embedding.weight.val();
         let is_worth_it = outnumber(tokens.shape().num_elements(), weight().dims()[0]);
-        if is_worth_it && self.hands_on(&pass.policy()) && pass.hand_on(weight) {
+        if is_worth_it && self.hands_on(&pass.policy()) && pass.handover.give(weight) {
             return Ok(tokens.into());
         }
         Ok(pass.scope("embedding", |pass| self.embedding.forward(tokens, pass))?.into())

@@ -13,7 +13,7 @@ use oomph_onnx::{Attribute, Graph, Value};
 
 use crate::{
     AnyTensor, Init, ModelError, Pass, Policy, Stage, Stages,
-    layers::{Dropout, Gru, Lstm, LstmState, RecurrentInput, tokens},
+    layers::{Dropout, Gru, Lstm, LstmState, RecurrentInput, looked_up, tokens},
 };
 
 pub use classifier::{gru, lstm};
@@ -167,7 +167,7 @@ struct RecurrentStage<L: Module> {
 
 impl<L: RecurrentLayer> Stage for RecurrentStage<L> {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        let x = match (pass.take_handed(), input.rank()) {
+        let x = match (pass.handover.take(), input.rank()) {
             (Some(vectors), _) => RecurrentInput::Tokens { tokens: tokens(input, pass)?, vectors },
             (None, 4) => rows(pass.activation::<4>(input)?).into(),
             (None, _) => pass.activation::<3>(input)?.into(),
@@ -175,7 +175,7 @@ impl<L: RecurrentLayer> Stage for RecurrentStage<L> {
         let x = match x {
             RecurrentInput::Tokens { .. } if !self.dropout.drops(pass) => x,
             _ => {
-                let x = x.looked_up(pass.policy());
+                let x = looked_up(x, pass.policy());
                 pass.scope("dropout", |pass| self.dropout.forward(x, pass)).into()
             }
         };

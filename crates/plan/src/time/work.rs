@@ -101,12 +101,12 @@ fn of_own_kernel(operation: &OperationIr, op: &CustomOpIr) -> Work {
         ("gru_forward", _, [.., hidden]) => run_forward(operation, op, hidden, GRU),
         ("lstm_backward", _, [gates, hidden, ..]) => {
             let sizes = [dim(gates, 0), dim(gates, 1), last(hidden)];
-            recurrent(operation, op, sizes, 0, (LSTM.kinds[1], LSTM.products))
+            recurrent(operation, op, sizes, 0, LSTM.kinds[1], LSTM.products)
         }
         // Three gates, and the product of the candidate again.
         ("gru_backward", _, [gates, hidden, ..]) => {
             let sizes = [dim(gates, 0), dim(gates, 1), last(hidden)];
-            recurrent(operation, op, sizes, 0, (GRU.kinds[1], 4))
+            recurrent(operation, op, sizes, 0, GRU.kinds[1], 4)
         }
         ("lstm_input_backward", [whole, gates, ..], _) => {
             let sizes = [dim(gates, 0) * dim(gates, 1), last(whole), last(gates)];
@@ -215,7 +215,7 @@ fn run_forward(operation: &OperationIr, op: &CustomOpIr, hidden: &TensorIr, cell
     // Tokens, [B, T], have their products already.
     let input = op.inputs.get(first).filter(|input| input.shape.rank() == 3);
     let sizes = [dim(hidden, 0), steps_of_run(op), last(hidden)];
-    recurrent(operation, op, sizes, input.map_or(0, last), (cell.kinds[0], cell.products))
+    recurrent(operation, op, sizes, input.map_or(0, last), cell.kinds[0], cell.products)
 }
 
 /// Steps of a recurrent layer: rows of the batch, steps and units, and features of an input that is multiplied too, 0 if there is
@@ -225,7 +225,8 @@ fn recurrent(
     op: &CustomOpIr,
     [rows, steps, units]: [usize; 3],
     features: usize,
-    (name, products): (&str, usize),
+    name: &str,
+    products: usize,
 ) -> Work {
     let width = products * units;
     let arithmetic = 2.0 * (rows * steps) as f64 * width as f64 * (features + units) as f64;

@@ -1,7 +1,7 @@
 use burn::{module::Param, tensor::Tensor};
-use oomph_kernels::recurrent::{RecurrentMatrix, RunEnd, RunGradients, RunStart, RunSteps};
+use oomph_kernels::recurrent::LayerCell;
 
-use crate::{Init, Kernels, LayerKind, Policy};
+use crate::{Init, LayerKind, Policy};
 
 /// A kind of recurrent layer, with `S` states between two time steps: the hidden units first.
 pub(super) trait Cell<const S: usize>: Send + 'static {
@@ -9,23 +9,8 @@ pub(super) trait Cell<const S: usize>: Send + 'static {
     const KIND: LayerKind;
     /// Whether both biases are summed before the first step.
     const SUMS_BIASES: bool;
-    /// The factors of a backward pass.
-    type Factors;
-
-    /// The kernels for a layer of so many hidden units.
-    fn kernels(units: usize, kernels: Kernels) -> Kernels;
-
-    /// The bias that [`forward`](Self::forward) reads, of the biases of inputs and hidden units.
-    fn bias(biases: [Tensor<1>; 2]) -> Tensor<1>;
-
-    /// Runs forward. The matrix is that of the hidden units.
-    fn forward(start: RunStart<S>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunSteps<S>;
-
-    /// The factors of a backward pass of so many rows, by the weight of hidden units and the bias.
-    fn factors(weight: Tensor<2>, bias: Tensor<1>, rows: usize, policy: Policy) -> Self::Factors;
-
-    /// Goes backward through a run.
-    fn backward(end: RunEnd<S>, factors: &Self::Factors, kernels: Kernels) -> RunGradients<S>;
+    /// The kernels of the layer.
+    type Kernels: LayerCell<S>;
 
     /// The states after a step, by Burn's operations: from the products of inputs and hidden units, in 32 bits.
     fn step(products: [Tensor<2>; 2], state: [Tensor<2>; S], policy: Policy) -> [Tensor<2>; S];

@@ -5,19 +5,15 @@ use burn::{
         activation::{sigmoid, tanh},
     },
 };
-use oomph_kernels::{
-    gru::{GruBack, gru_backward, gru_forward, gru_kernels},
-    recurrent::{RecurrentMatrix, RunEnd, RunGradients, RunStart, RunSteps},
-};
+use oomph_kernels::{gru::GruLayer, recurrent::RecurrentInput};
 use oomph_onnx::{Attribute, Graph, Value};
 
 use super::{
     cell::{Cell, Parameters, gate, uniform},
-    input::RecurrentInput,
     onnx::Operator,
     run::run,
 };
-use crate::{Init, Kernels, LayerKind, ModelError, Pass, Policy};
+use crate::{Init, LayerKind, ModelError, Pass, Policy};
 
 /// One layer of gated recurrent units (Cho et al. 2014, <https://arxiv.org/abs/1406.1078>; gates as in PyTorch's `nn.GRU`).
 ///
@@ -96,27 +92,7 @@ impl Gru {
 impl Cell<1> for Gru {
     const KIND: LayerKind = LayerKind("Gru");
     const SUMS_BIASES: bool = false;
-    type Factors = GruBack;
-
-    fn kernels(_units: usize, kernels: Kernels) -> Kernels {
-        gru_kernels(kernels)
-    }
-
-    fn bias(biases: [Tensor<1>; 2]) -> Tensor<1> {
-        Tensor::cat(biases.to_vec(), 0)
-    }
-
-    fn forward(start: RunStart<1>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunSteps<1> {
-        gru_forward(start, recurrent, kernels)
-    }
-
-    fn factors(weight: Tensor<2>, bias: Tensor<1>, rows: usize, policy: Policy) -> GruBack {
-        GruBack::new(weight, bias, policy.dtype(), rows, policy.kernels)
-    }
-
-    fn backward(end: RunEnd<1>, factors: &GruBack, kernels: Kernels) -> RunGradients<1> {
-        gru_backward(end, factors, kernels)
-    }
+    type Kernels = GruLayer;
 
     fn step(
         [of_input, of_hidden]: [Tensor<2>; 2],

@@ -3,12 +3,15 @@ use std::marker::PhantomData;
 use burn::tensor::Tensor;
 use burn_backend::DType;
 
-use oomph_kernels::{SecondOutput, cast, differentiable, ranked, zeros};
+use oomph_kernels::{
+    SecondOutput, cast, differentiable, ranked,
+    recurrent::{LayerCell, RecurrentInput, SegmentedLayer},
+    zeros,
+};
 
 use super::{
     cell::{Cell, Parameters},
-    input::RecurrentInput,
-    segments::SegmentedLayer,
+    input::plain,
 };
 use crate::{AnyTensor, Policy, autodiff};
 
@@ -23,13 +26,15 @@ pub(super) fn lean<C: Cell<S>, const S: usize, const N: usize>(
     let Parameters { weights, biases } = parameters;
     let [batch, _, _] = input.dims();
     let [_, units] = weights[1].dims();
-    let policy = Policy { kernels: C::kernels(units, policy.kernels), ..policy };
+    let policy = Policy { kernels: C::Kernels::kernels(units, policy.kernels), ..policy };
     let parent = input.tensor();
-    let mut layer = SegmentedLayer::<C> {
-        input: input.plain(policy),
+    let mut layer = SegmentedLayer::<C::Kernels> {
+        input: plain(input, policy),
         weights: weights.clone().map(autodiff::inner),
-        bias: C::bias(biases.clone().map(autodiff::inner)),
-        policy,
+        bias: C::Kernels::bias(biases.clone().map(autodiff::inner)),
+        dtype: policy.dtype(),
+        kernels: policy.kernels,
+        recompute: policy.recompute,
         cell: PhantomData,
     };
     let start = match state {

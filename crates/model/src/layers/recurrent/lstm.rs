@@ -5,19 +5,15 @@ use burn::{
         activation::{sigmoid, tanh},
     },
 };
-use oomph_kernels::{
-    lstm::{lstm_backward, lstm_forward, lstm_kernels},
-    recurrent::{RecurrentMatrix, RunEnd, RunGradients, RunStart, RunSteps},
-};
+use oomph_kernels::{lstm::LstmLayer, recurrent::RecurrentInput};
 use oomph_onnx::{Attribute, Graph, Value};
 
 use super::{
     cell::{Cell, Parameters, gate, uniform},
-    input::RecurrentInput,
     onnx::Operator,
     run::run,
 };
-use crate::{Init, Kernels, LayerKind, ModelError, Pass, Policy};
+use crate::{Init, LayerKind, ModelError, Pass, Policy};
 
 /// One layer of long short-term memory (Hochreiter & Schmidhuber 1997; gates as in PyTorch's `nn.LSTM`).
 ///
@@ -99,27 +95,7 @@ impl Lstm {
 impl Cell<2> for Lstm {
     const KIND: LayerKind = LayerKind("Lstm");
     const SUMS_BIASES: bool = true;
-    type Factors = RecurrentMatrix;
-
-    fn kernels(units: usize, kernels: Kernels) -> Kernels {
-        lstm_kernels(units, kernels)
-    }
-
-    fn bias([bias_ih, bias_hh]: [Tensor<1>; 2]) -> Tensor<1> {
-        bias_ih + bias_hh
-    }
-
-    fn forward(start: RunStart<2>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunSteps<2> {
-        lstm_forward(start, recurrent, kernels)
-    }
-
-    fn factors(weight: Tensor<2>, _bias: Tensor<1>, rows: usize, policy: Policy) -> RecurrentMatrix {
-        RecurrentMatrix::plain(weight, policy.dtype(), rows, policy.kernels)
-    }
-
-    fn backward(end: RunEnd<2>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunGradients<2> {
-        lstm_backward(end, recurrent, kernels)
-    }
+    type Kernels = LstmLayer;
 
     fn step(
         [of_input, of_hidden]: [Tensor<2>; 2],

@@ -5,7 +5,6 @@ mod lean;
 mod lstm;
 mod onnx;
 mod run;
-mod segments;
 
 use burn::tensor::Tensor;
 use oomph_kernels::{differentiable, place_steps, ranked, zeros};
@@ -13,8 +12,7 @@ use oomph_kernels::{differentiable, place_steps, ranked, zeros};
 use crate::{Policy, autodiff};
 
 pub use gru::Gru;
-pub use input::RecurrentInput;
-pub(crate) use input::{multiplies_tokens, outnumber};
+pub(crate) use input::{looked_up, multiplies_tokens, outnumber};
 pub use lstm::{Lstm, LstmState};
 
 /// The last time step, `[B, U]`, of `[B, T, U]`. Backward keeps nothing.

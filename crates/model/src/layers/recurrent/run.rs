@@ -1,8 +1,9 @@
 use burn::tensor::Tensor;
+use oomph_kernels::recurrent::RecurrentInput;
 
 use super::{
     cell::{Cell, Parameters},
-    input::RecurrentInput,
+    input::looked_up,
     lean::lean,
 };
 use crate::{ModelError, Pass, Policy};
@@ -25,7 +26,7 @@ pub(super) fn run<C: Cell<S>, const S: usize, const N: usize>(
     let policy = pass.policy();
     let (output, state) = match policy.lean {
         true => lean::<C, S, N>(parameters, input, state, policy),
-        false => plain::<C, S>(parameters, input.looked_up(policy), state, policy),
+        false => plain::<C, S>(parameters, looked_up(input, policy), state, policy),
     };
     pass.layer(C::KIND, &dims, &output.dims(), gates * (features + units + 2));
     Ok((output, state))

@@ -4,27 +4,61 @@ use std::{marker::PhantomData, ops::Range};
 
 use burn::tensor::{Int, Tensor};
 use burn_backend::DType;
-use oomph_kernels::{
-    RowSums, RowTerms, StepRange,
-    recurrent::{
-        RecurrentMatrix, RunEnd, RunGradients, RunInput, RunOutputs, RunStart, RunSteps, add_by_token,
-        place_products,
-    },
-    zeros,
+
+use super::{
+    RecurrentMatrix, RunEnd, RunGradients, RunInput, RunOutputs, RunStart, RunSteps,
+    layer_input::RecurrentInput, place_products, tokens::add_by_token,
+};
+use crate::{
+    accumulate::{RowSums, RowTerms, StepRange},
+    any_tensor::AnyTensor,
+    kernels::Kernels,
+    sequence::zeros,
 };
 
-use super::{cell::Cell, input::RecurrentInput};
-use crate::{AnyTensor, Kernels, Policy};
+/// A kind of recurrent layer, with `S` states between two time steps: the hidden units first.
+pub trait LayerCell<const S: usize>: Send + 'static {
+    /// The factors of a backward pass.
+    type Factors;
+
+    /// The kernels for a layer of so many hidden units.
+    fn kernels(units: usize, kernels: Kernels) -> Kernels;
+
+    /// The bias that [`forward`](Self::forward) reads, of the biases of inputs and hidden units.
+    fn bias(biases: [Tensor<1>; 2]) -> Tensor<1>;
+
+    /// Runs forward. The matrix is that of the hidden units.
+    fn forward(start: RunStart<S>, recurrent: &RecurrentMatrix, kernels: Kernels) -> RunSteps<S>;
+
+    /// The factors of a backward pass of so many rows, by the weight of hidden units and the bias.
+    fn factors(
+        weight: Tensor<2>,
+        bias: Tensor<1>,
+        rows: usize,
+        dtype: DType,
+        kernels: Kernels,
+    ) -> Self::Factors;
+
+    /// Goes backward through a run.
+    fn backward(end: RunEnd<S>, factors: &Self::Factors, kernels: Kernels) -> RunGradients<S>;
+}
 
 /// A layer with its input, off the graph.
-pub(super) struct SegmentedLayer<C> {
-    pub(super) input: RecurrentInput,
+pub struct SegmentedLayer<C> {
+    /// The input, with vectors in the format of products.
+    pub input: RecurrentInput,
     /// The weights of the input and of the hidden units.
-    pub(super) weights: [Tensor<2>; 2],
+    pub weights: [Tensor<2>; 2],
     /// The bias of the gates, as the cell reads it.
-    pub(super) bias: Tensor<1>,
-    pub(super) policy: Policy,
-    pub(super) cell: PhantomData<C>,
+    pub bias: Tensor<1>,
+    /// The format of products, gates and outputs.
+    pub dtype: DType,
+    /// The kernels that run it.
+    pub kernels: Kernels,
+    /// Whether backward recomputes the gates.
+    pub recompute: bool,
+    /// The kind of the layer.
+    pub cell: PhantomData<C>,
 }
 
 /// What forward reads of a layer.
@@ -35,7 +69,7 @@ struct ReadLayer {
 }
 
 /// The tensors that backward keeps of a run of steps.
-pub(super) struct KeptRun<const S: usize> {
+pub struct KeptRun<const S: usize> {
     steps: Range<usize>,
     /// The states before it.
     before: [Tensor<2>; S],
@@ -44,22 +78,24 @@ pub(super) struct KeptRun<const S: usize> {
 }
 
 /// The results of a forward pass.
-pub(super) struct ForwardRuns<const S: usize> {
-    pub(super) output: Tensor<3>,
+pub struct ForwardRuns<const S: usize> {
+    /// All outputs, `[B, T, U]`.
+    pub output: Tensor<3>,
     /// The states after the last step, of 32 bits.
-    pub(super) state: [Tensor<2>; S],
-    pub(super) kept: Vec<KeptRun<S>>,
+    pub state: [Tensor<2>; S],
+    /// What backward needs.
+    pub kept: Vec<KeptRun<S>>,
 }
 
 /// The gradients of a layer that are wanted: of the input, of both weights and of both biases.
-pub(super) type Wanted = [bool; 5];
+pub type Wanted = [bool; 5];
 
 /// The gradients of a layer.
-pub(super) struct LayerGradients<const S: usize> {
+pub struct LayerGradients<const S: usize> {
     /// Those of the input, of both weights and of both biases, if wanted.
-    pub(super) of_inputs: [Option<AnyTensor>; 5],
+    pub of_inputs: [Option<AnyTensor>; 5],
     /// Those of the states before the first step.
-    pub(super) of_state: [Tensor<2>; S],
+    pub of_state: [Tensor<2>; S],
 }
 
 /// About √T steps. Then the kept states of all runs take about as much memory as the workspace of one backward run.
@@ -73,15 +109,16 @@ fn runs(steps: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 impl<C> SegmentedLayer<C> {
-    pub(super) fn units(&self) -> usize {
+    /// The hidden units, U.
+    pub fn units(&self) -> usize {
         self.weights[1].dims()[1]
     }
 
     /// The input and the factor of the hidden units in forward.
     fn read(&self) -> ReadLayer {
-        let ([batch, steps, _], Policy { kernels, .. }) = (self.input.dims(), self.policy);
+        let ([batch, steps, _], kernels) = (self.input.dims(), self.kernels);
         let [of_input, of_hidden] = self.weights.clone();
-        let matrix = |weight, rows| RecurrentMatrix::transposed(weight, self.policy.dtype(), rows, kernels);
+        let matrix = |weight, rows| RecurrentMatrix::transposed(weight, self.dtype, rows, kernels);
         // Inputs of a run of steps are multiplied at once.
         let weights = matrix(of_input, self.input.rows(length_of_runs(steps)));
         ReadLayer { input: self.input.of_run(weights, kernels), recurrent: matrix(of_hidden, batch) }
@@ -96,20 +133,20 @@ impl<C> SegmentedLayer<C> {
         read: &ReadLayer,
     ) -> RunSteps<S>
     where
-        C: Cell<S>,
+        C: LayerCell<S>,
     {
         let (input, bias) = (read.input.clone(), self.bias.clone());
         let start = RunStart { input, steps: steps.clone(), bias, state, outputs, keeps_gates };
-        C::forward(start, &read.recurrent, self.policy.kernels)
+        C::forward(start, &read.recurrent, self.kernels)
     }
 
     /// Runs over the sequence. `keeps`: whether to keep what backward needs.
-    pub(super) fn forward<const S: usize>(&self, start: [Tensor<2>; S], keeps: bool) -> ForwardRuns<S>
+    pub fn forward<const S: usize>(&self, start: [Tensor<2>; S], keeps: bool) -> ForwardRuns<S>
     where
-        C: Cell<S>,
+        C: LayerCell<S>,
     {
         let [batch, steps, _] = self.input.dims();
-        let Policy { kernels, recompute, .. } = self.policy;
+        let Self { kernels, recompute, .. } = *self;
         let read = self.read();
         let at_once = match kernels {
             // Without a backward pass our own kernel needs no memory for gates, and one run is enough.
@@ -118,7 +155,7 @@ impl<C> SegmentedLayer<C> {
             Kernels::Gpu if !recompute => steps.div_ceil(2),
             _ => length_of_runs(steps),
         };
-        let new = || zeros([batch, steps, self.units()], self.policy.dtype(), self.bias.clone(), kernels);
+        let new = || zeros([batch, steps, self.units()], self.dtype, self.bias.clone(), kernels);
         let mut outputs = if at_once < steps { RunOutputs::There(new()) } else { RunOutputs::New };
         let (mut kept, mut state) = (Vec::new(), start);
         for steps in runs(steps, at_once) {
@@ -137,7 +174,7 @@ impl<C> SegmentedLayer<C> {
 
     /// The gradients of input, weights, biases and states. `output` is the gradient of the output, and `state` those of the
     /// states after the last step, in 32 bits, if they have one.
-    pub(super) fn backward<const S: usize>(
+    pub fn backward<const S: usize>(
         self,
         mut kept: Vec<KeptRun<S>>,
         output: Tensor<3>,
@@ -145,12 +182,12 @@ impl<C> SegmentedLayer<C> {
         wanted: Wanted,
     ) -> LayerGradients<S>
     where
-        C: Cell<S>,
+        C: LayerCell<S>,
     {
-        let Policy { kernels, recompute, .. } = self.policy;
+        let Self { kernels, recompute, .. } = self;
         let forward = recompute.then(|| self.read());
         let [batch, steps, _] = self.input.dims();
-        let factors = C::factors(self.weights[1].clone(), self.bias.clone(), batch, self.policy);
+        let factors = C::factors(self.weights[1].clone(), self.bias.clone(), batch, self.dtype, kernels);
         let mut by_token = self.sums_by_token();
         let of_each_run = wanted[0] && by_token.is_none();
         let of_input = of_each_run.then(|| self.back_to_input(batch * length_of_runs(steps)));
@@ -203,7 +240,7 @@ impl<C> SegmentedLayer<C> {
     fn sums_by_token(&self) -> Option<(Tensor<3>, Tensor<2, Int>)> {
         let RecurrentInput::Tokens { tokens, vectors } = &self.input else { return None };
         let dims = [vectors.dims()[0], 1, self.weights[0].dims()[0]];
-        Some((zeros(dims, DType::F32, self.bias.clone(), self.policy.kernels), tokens.clone()))
+        Some((zeros(dims, DType::F32, self.bias.clone(), self.kernels), tokens.clone()))
     }
 
     /// Adds the gradients of the parameters that the products of all tokens depend on.
@@ -214,16 +251,16 @@ impl<C> SegmentedLayer<C> {
             left: products,
             rights: [wanted[1].then_some(vectors), None],
             rows: wanted[3] || wanted[4],
-            dtype: self.policy.dtype(),
+            dtype: self.dtype,
         };
-        let RowSums { products: [of_input, _], rows } = RowSums::default().add(terms, self.policy.kernels);
+        let RowSums { products: [of_input, _], rows } = RowSums::default().add(terms, self.kernels);
         let [_, of_hidden] = sums.of_gates.products;
         Sums { of_gates: RowSums { products: [of_input, of_hidden], rows }, ..sums }
     }
 
     /// The gradient of the tokens' vectors, in 32 bits, by that of their products.
     fn of_vectors(&self, vectors: &Tensor<2>, products: Tensor<3>) -> Tensor<2> {
-        let ([tokens, features], kernels) = (vectors.dims(), self.policy.kernels);
+        let ([tokens, features], kernels) = (vectors.dims(), self.kernels);
         let whole = zeros([tokens, 1, features], DType::F32, self.bias.clone(), kernels);
         let of_input = self.back_to_input(tokens);
         place_products(whole, products, &(0..1), &of_input, kernels).reshape([tokens, features])
@@ -231,7 +268,7 @@ impl<C> SegmentedLayer<C> {
 
     /// The factor of the gates' gradients, of which `rows` are multiplied at once.
     fn back_to_input(&self, rows: usize) -> RecurrentMatrix {
-        RecurrentMatrix::plain(self.weights[0].clone(), self.policy.dtype(), rows, self.policy.kernels)
+        RecurrentMatrix::plain(self.weights[0].clone(), self.dtype, rows, self.kernels)
     }
 
     /// Memory for the input's gradient. `None` if it may overwrite the output's gradient, which each run reads before, or there is
@@ -240,13 +277,13 @@ impl<C> SegmentedLayer<C> {
         let RecurrentInput::Vectors(input) = &self.input else { return None };
         let (dims, dtype) = (input.dims(), input.dtype());
         let fits = dims == output.dims() && dtype == output.dtype();
-        (!fits).then(|| zeros(dims, dtype, self.bias.clone(), self.policy.kernels))
+        (!fits).then(|| zeros(dims, dtype, self.bias.clone(), self.kernels))
     }
 
     /// Adds the terms of a run to the parameters' gradients. The terms end here, as a plan says.
     fn add(&self, sums: Sums, steps: &Range<usize>, run: RunTerms, wanted: Wanted) -> Sums {
         let RunTerms { gates, of_hidden, previous } = run;
-        let Policy { kernels, .. } = self.policy;
+        let kernels = self.kernels;
         let (of_input, of_bias) = match &self.input {
             RecurrentInput::Vectors(input) => {
                 let of_input = wanted[1].then(|| StepRange { of: input.clone(), steps: steps.clone() });
@@ -256,7 +293,7 @@ impl<C> SegmentedLayer<C> {
             RecurrentInput::Tokens { .. } => (None, [false; 2]),
         };
         let of_previous = wanted[2].then(|| StepRange { of: previous, steps: 0..steps.len() });
-        let terms = |left, rights, rows| RowTerms { left, rights, rows, dtype: self.policy.dtype() };
+        let terms = |left, rights, rows| RowTerms { left, rights, rows, dtype: self.dtype };
         let Some(products) = of_hidden else {
             let terms = terms(gates, [of_input, of_previous], of_bias.contains(&true));
             return Sums { of_gates: sums.of_gates.add(terms, kernels), ..sums };
