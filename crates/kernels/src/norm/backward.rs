@@ -110,7 +110,7 @@ impl NormBackward<'_> {
         let (mean, scale) = (self.affine.mean[channel], self.affine.scale[channel]);
         let (slope, constant) = (self.inverse[channel] * weight / count, shift / count);
         for (gradient, value) in gradient.iter_mut().zip(values) {
-            let masked = if !RECTIFIED || affine(*value) > 0.0 { *gradient } else { 0.0 };
+            let masked = masked::<RECTIFIED>(affine(*value), *gradient);
             *gradient = scale * (masked - constant - (value - mean) * slope);
         }
     }
@@ -132,18 +132,24 @@ impl NormBackward<'_> {
         for (values, gradients) in values.iter().zip(gradients) {
             for track in 0..TRACKS {
                 let (value, gradient) = (values[track], gradients[track]);
-                let masked = if !RECTIFIED || affine(value) > 0.0 { gradient } else { 0.0 };
+                let masked = masked::<RECTIFIED>(affine(value), gradient);
                 shift[track] += masked;
                 weight[track] = multiply_add::<FUSED>(masked, value - mean, weight[track]);
             }
         }
         for (track, (value, gradient)) in rest.iter().zip(rest_of_gradients).enumerate() {
-            let masked = if !RECTIFIED || affine(*value) > 0.0 { *gradient } else { 0.0 };
+            let masked = masked::<RECTIFIED>(affine(*value), *gradient);
             shift[track] += masked;
             weight[track] = multiply_add::<FUSED>(masked, value - mean, weight[track]);
         }
         [total(&shift), total(&weight)]
     }
+}
+
+/// The gradient behind a normalisation: 0 where a ReLU, if there is one, gave 0 for the `normed` value.
+#[inline(always)]
+fn masked<const RECTIFIED: bool>(normed: f32, gradient: f32) -> f32 {
+    if !RECTIFIED || normed > 0.0 { gradient } else { 0.0 }
 }
 
 /// Makes the gradient of the input from that of the output.
@@ -251,7 +257,7 @@ impl Change for Masked<'_> {
     fn change(&self, at: usize, gradient: &mut [f32], beside: &mut Buffer) {
         let output = self.output.read(at..at + gradient.len(), beside);
         for (gradient, output) in gradient.iter_mut().zip(output) {
-            *gradient = if *output > 0.0 { *gradient } else { 0.0 };
+            *gradient = masked::<true>(*output, *gradient);
         }
     }
 }

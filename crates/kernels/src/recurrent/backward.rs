@@ -90,7 +90,7 @@ impl<C> BackwardRun<'_, C> {
         let steps = self.steps.len();
         let mut gradients: [Vec<f32>; S] = std::array::from_fn(|index| floats(&read[S + 1 + index]).to_vec());
         let count = batch * steps * units;
-        let mut back = |gates: AllGates<'_>| {
+        let mut back = |gates: Gates<'_>| {
             uninit::made(C::BESIDE * count, |beside| {
                 uninit::made(count, |previous| {
                     self.write::<S>(&read, gates, &mut gradients, [beside, previous]);
@@ -99,15 +99,14 @@ impl<C> BackwardRun<'_, C> {
         };
         let (gates, (beside, (previous, ()))) = match gates.dtype() {
             DType::F32 => {
-                let made = back(AllGates { there: Some(gates.storage_mut()), narrow: None });
+                let made = back(Gates::There(gates.storage_mut()));
                 (gates, made)
             }
             _ => {
-                let narrow = StoredFloats::of(&gates);
+                let from = StoredFloats::of(&gates);
                 let width = C::GATES * units;
-                let (wide, made) = uninit::made(count * C::GATES, |wide| {
-                    back(AllGates { there: None, narrow: Some((narrow, wide)) })
-                });
+                let (wide, made) =
+                    uninit::made(count * C::GATES, |wide| back(Gates::Narrow { from, at: 0, to: wide }));
                 (tensor(wide, &[batch, steps, width]), made)
             }
         };
@@ -121,7 +120,7 @@ impl<C> BackwardRun<'_, C> {
     fn write<const S: usize>(
         &self,
         read: &[FlexTensor],
-        gates: AllGates<'_>,
+        gates: Gates<'_>,
         gradients: &mut [Vec<f32>; S],
         [beside, previous]: [UninitSlice<'_>; 2],
     ) where
@@ -135,21 +134,11 @@ impl<C> BackwardRun<'_, C> {
         let steps = self.steps.len();
         let rows = rows_of_a_task(batch, steps, self.recurrent);
         let of_steps = (rows * steps * units).max(1);
-        let of_gates = C::GATES * of_steps;
-        let narrow = gates.narrow.as_ref().map(|(narrow, _)| *narrow);
-        let mut there = gates.there.map(|there| there.chunks_mut(of_gates));
-        let mut wide = gates.narrow.map(|(_, wide)| wide.parts(of_gates));
+        let gates = gates.parts(C::GATES * of_steps);
         let within = beside.parts(C::BESIDE * of_steps).zip(previous.parts(of_steps));
         let gradients = chunks_of_all(gradients, (rows * units).max(1));
-        let tasks = within.zip(gradients).enumerate().map(|(index, task)| {
-            let wide = wide.as_mut().and_then(Iterator::next).zip(narrow);
-            let gates = TaskGates {
-                there: there.as_mut().and_then(Iterator::next).unwrap_or_default(),
-                narrow: wide.map(|(wide, narrow)| (narrow, index * of_gates, wide)),
-            };
-            (index, gates, task)
-        });
-        workers::each(tasks, self.workspace, |(index, gates, (within, gradients)), products| {
+        let tasks = gates.zip(within).zip(gradients).enumerate();
+        workers::each(tasks, self.workspace, |(index, ((gates, within), gradients)), products| {
             vectorised(BackwardWork {
                 within: <[UninitSlice<'_>; 2]>::from(within),
                 gates,
@@ -204,29 +193,41 @@ struct BackwardTask<'a, C, const S: usize> {
 /// Some rows of the batch, with memory beside the gates and for the hidden units before each step.
 struct BackwardWork<'a, C, const S: usize> {
     backward: BackwardTask<'a, C, S>,
-    gates: TaskGates<'a>,
+    gates: Gates<'a>,
     within: [UninitSlice<'a>; 2],
 }
 
-/// The activated gates of a run: memory of 32 bits that their gradients overwrite, or gates of 16 bits and the memory for the gradients.
-struct AllGates<'a> {
-    there: Option<&'a mut [f32]>,
-    narrow: Option<(StoredFloats<'a>, UninitSlice<'a>)>,
+/// The activated gates of some rows, and the memory for their gradients.
+enum Gates<'a> {
+    /// Gates of 32 bits, which the gradients overwrite.
+    There(&'a mut [f32]),
+    /// Gates of 16 bits, those of `from` from element `at` on, and other memory.
+    Narrow { from: StoredFloats<'a>, at: usize, to: UninitSlice<'a> },
 }
 
-/// Those of some rows: empty, where they have 16 bits. These begin at an element of all.
-struct TaskGates<'a> {
-    there: &'a mut [f32],
-    narrow: Option<(StoredFloats<'a>, usize, UninitSlice<'a>)>,
-}
+impl<'a> Gates<'a> {
+    /// Parts of `of_each` elements; the last may have fewer.
+    fn parts(self, of_each: usize) -> impl Iterator<Item = Self> + Send {
+        let (there, narrow) = match self {
+            Self::There(there) => (Some(there.chunks_mut(of_each)), None),
+            Self::Narrow { from, at, to } => (
+                None,
+                Some(to.parts(of_each).zip((at..).step_by(of_each)).map(move |(to, at)| Self::Narrow {
+                    from,
+                    at,
+                    to,
+                })),
+            ),
+        };
+        there.into_iter().flatten().map(Self::There).chain(narrow.into_iter().flatten())
+    }
 
-impl<'a> TaskGates<'a> {
-    /// The gates in 32 bits.
+    /// The gates in 32 bits, in the memory for the gradients.
     #[inline(always)]
     fn widened(self) -> &'a mut [f32] {
-        match self.narrow {
-            Some((narrow, at, wide)) => wide.loaded(narrow, at),
-            None => self.there,
+        match self {
+            Self::There(there) => there,
+            Self::Narrow { from, at, to } => to.loaded(from, at),
         }
     }
 }
