@@ -10,25 +10,25 @@ use crate::task::DeviceTargets;
 ///
 /// The CPU device copies too: a batch of the loader is host memory, and its copy counts as in use on the device.
 pub fn upload(batch: &Batch, device: &Device) -> (AnyTensor, DeviceTargets) {
-    (upload_input(batch, device), upload_targets(batch, device))
+    (upload_input(&batch.input, &batch.shape, device), upload_targets(&batch.targets, device))
 }
 
-/// Copies only the inputs to the device: `[B, …]`.
-pub fn upload_input(batch: &Batch, device: &Device) -> AnyTensor {
-    match &batch.input {
-        Values::Floats(values) => AnyTensor::floats(values.clone(), &batch.shape, device),
+/// Copies inputs of this shape, `[B, …]`, to the device.
+pub fn upload_input(input: &Values, shape: &[usize], device: &Device) -> AnyTensor {
+    match input {
+        Values::Floats(values) => AnyTensor::floats(values.clone(), shape, device),
         Values::Tokens(tokens) => {
-            let shape = [batch.shape[0], batch.shape[1..].iter().product()];
+            let shape = [shape[0], shape[1..].iter().product()];
             Tensor::<2, Int>::from_data(TensorData::new(tokens.clone(), shape), device).into()
         }
     }
 }
 
-/// Copies only the targets to the device.
-pub fn upload_targets(batch: &Batch, device: &Device) -> DeviceTargets {
+/// Copies targets to the device.
+pub fn upload_targets(targets: &Targets, device: &Device) -> DeviceTargets {
     let uploaded =
         |classes: &Vec<i64>| Tensor::from_data(TensorData::new(classes.clone(), [classes.len()]), device);
-    match &batch.targets {
+    match targets {
         Targets::Classes(classes) => DeviceTargets::Classes(uploaded(classes)),
         Targets::Mixed { classes, partners, share } => {
             DeviceTargets::Mixed { classes: uploaded(classes), partners: uploaded(partners), share: *share }

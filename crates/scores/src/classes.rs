@@ -1,5 +1,7 @@
 //! How right a classifier is with each class.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::averages::{Averages, share};
@@ -12,8 +14,8 @@ use crate::averages::{Averages, share};
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassScores {
     classes: usize,
-    /// The confusion matrix, row after row.
-    confusion: Vec<u64>,
+    /// The entries of the confusion matrix that are not 0, by class and prediction: of many classes there are few.
+    confusion: BTreeMap<[usize; 2], u64>,
     /// Samples whose class is among the five likeliest.
     in_top_5: u64,
 }
@@ -33,7 +35,7 @@ pub struct ClassScore {
 
 impl ClassScores {
     pub(crate) fn new(classes: usize) -> Self {
-        Self { classes, confusion: vec![0; classes * classes], in_top_5: 0 }
+        Self { classes, confusion: BTreeMap::new(), in_top_5: 0 }
     }
 
     pub(crate) fn add(&mut self, outputs: &[f32], classes: &[i64]) {
@@ -49,20 +51,25 @@ impl ClassScores {
             let ahead = logits.iter().enumerate().filter(|it| is_ahead(*it)).count();
             let predicted =
                 (0..logits.len()).rev().max_by(|one, other| logits[*one].total_cmp(&logits[*other]));
-            self.confusion[class * self.classes + predicted.unwrap_or(class)] += 1;
+            *self.confusion.entry([class, predicted.unwrap_or(class)]).or_default() += 1;
             self.in_top_5 += u64::from(ahead < 5);
         }
     }
 
     /// All counts in order.
     pub(crate) fn sums(&self) -> Vec<f64> {
+        let matrix = (0..self.classes).flat_map(|class| self.row(class));
         // Counts below 2^53 are exact.
-        self.confusion.iter().chain([&self.in_top_5]).map(|count| *count as f64).collect()
+        matrix.chain([self.in_top_5]).map(|count| count as f64).collect()
     }
 
     /// Sets the counts to these [`sums`](Self::sums).
     pub(crate) fn set(&mut self, mut next: impl FnMut() -> f64) {
-        self.confusion.iter_mut().chain([&mut self.in_top_5]).for_each(|it| *it = next() as u64);
+        let all = 0..self.classes;
+        let entries = all.clone().flat_map(|class| all.clone().map(move |predicted| [class, predicted]));
+        let counted = entries.map(|entry| (entry, next() as u64));
+        self.confusion = counted.filter(|(_, count)| *count > 0).collect();
+        self.in_top_5 = next() as u64;
     }
 
     /// The number of classes.
@@ -72,11 +79,20 @@ impl ClassScores {
 
     /// Samples of class `truth` for which class `predicted` was predicted.
     pub fn count(&self, truth: usize, predicted: usize) -> u64 {
-        self.confusion.get(truth * self.classes + predicted).copied().unwrap_or(0)
+        self.confusion.get(&[truth, predicted]).copied().unwrap_or(0)
+    }
+
+    /// A row of the confusion matrix: the samples of class `truth`, by prediction.
+    pub fn row(&self, truth: usize) -> Vec<u64> {
+        let mut row = vec![0; self.classes];
+        for ([_, predicted], count) in self.confusion.range([truth, 0]..[truth + 1, 0]) {
+            row[*predicted] = *count;
+        }
+        row
     }
 
     fn samples(&self) -> u64 {
-        self.confusion.iter().sum()
+        self.confusion.values().sum()
     }
 
     fn share(&self, count: u64) -> f64 {
@@ -101,13 +117,13 @@ impl ClassScores {
 
     /// Each class, after the number of its predictions.
     fn counted(&self) -> impl Iterator<Item = (u64, ClassScore)> {
-        let mut predictions = vec![0; self.classes];
-        for row in self.confusion.chunks_exact(self.classes.max(1)) {
-            predictions.iter_mut().zip(row).for_each(|(sum, count)| *sum += count);
+        let [mut samples, mut predictions] = [(); 2].map(|()| vec![0; self.classes]);
+        for ([class, predicted], count) in &self.confusion {
+            samples[*class] += count;
+            predictions[*predicted] += count;
         }
-        predictions.into_iter().enumerate().map(|(class, predicted)| {
+        samples.into_iter().zip(predictions).enumerate().map(|(class, (samples, predicted))| {
             let right = self.count(class, class);
-            let samples = (0..self.classes).map(|predicted| self.count(class, predicted)).sum();
             let score = ClassScore {
                 samples,
                 precision: share(right, predicted),

@@ -73,12 +73,18 @@ impl Scores {
         self
     }
 
-    /// The scores with those that need the outputs of all ranks. Each rank calls it.
+    /// The scores of the samples of all ranks. Each rank calls it.
     ///
     /// # Errors
     /// If another rank failed.
     pub fn ranked(self, replicas: &Replicas) -> Result<Self, EngineError> {
-        Ok(match self {
+        let mut summed = self;
+        // The scores of many classes have many sums.
+        if !replicas.is_alone() {
+            let sums = replicas.sum(&summed.sums())?;
+            summed = summed.with_sums(&sums);
+        }
+        Ok(match summed {
             Self::Labels(scores) => Self::Labels(scores.ranked(replicas)?),
             scores => scores,
         })

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use oomph_core::printable;
-use oomph_scores::{ClassScores, LabelScores, Scores};
+use oomph_scores::{Averages, ClassScores, LabelScores, Scores};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::{
@@ -153,41 +154,6 @@ impl NamedScores<'_> {
         line("", names.clone()) + &rows.collect::<String>()
     }
 
-    /// All of it.
-    pub fn json(&self) -> Value {
-        match self.scores {
-            Scores::Classes(classes) => {
-                let all = 0..classes.classes();
-                let each = |(class, score)| json!({ "class": self.names.and_then(|names| names.get(class)), "index": class, "score": score });
-                let of_classes: Vec<_> = classes.of_classes().into_iter().enumerate().map(each).collect();
-                let row = |truth| -> Vec<u64> {
-                    all.clone().map(|predicted| classes.count(truth, predicted)).collect()
-                };
-                json!({
-                    "top_5_accuracy": classes.top_5(),
-                    "micro": classes.accuracy(),
-                    "macro": classes.averages(),
-                    "classes": of_classes,
-                    "confusion": all.clone().map(row).collect::<Vec<_>>(),
-                })
-            }
-            Scores::Labels(labels) => {
-                let each = |(label, score)| json!({ "label": self.names.and_then(|names| names.get(label)), "index": label, "score": score });
-                let of_labels: Vec<_> = labels.of_labels().into_iter().enumerate().map(each).collect();
-                json!({
-                    "label_accuracy": labels.label_accuracy(),
-                    "micro": labels.micro(),
-                    "macro": labels.averages(),
-                    "map": labels.mean_average_precision(),
-                    "labels": of_labels,
-                })
-            }
-            Scores::Values(values) => {
-                json!({ "mae": values.mae(), "rmse": values.rmse(), "r2": values.r2() })
-            }
-        }
-    }
-
     /// The confusion matrix as an SVG picture; `None` for a regression and for labels. The shade of a cell is its share of the samples of its
     /// row.
     pub fn picture(&self) -> Option<String> {
@@ -249,6 +215,60 @@ impl NamedScores<'_> {
         }
         svg.push_str("</svg>\n");
         Some(svg)
+    }
+
+    fn class_record<'a>(&'a self, classes: &'a ClassScores) -> ClassRecord<'a> {
+        let each = |(class, score)| json!({ "class": self.names.and_then(|names| names.get(class)), "index": class, "score": score });
+        ClassRecord {
+            classes: classes.of_classes().into_iter().enumerate().map(each).collect(),
+            confusion: Confusion(classes),
+            averages: classes.averages(),
+            micro: classes.accuracy(),
+            top_5_accuracy: classes.top_5(),
+        }
+    }
+}
+
+/// All of it.
+impl Serialize for NamedScores<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.scores {
+            Scores::Classes(classes) => self.class_record(classes).serialize(serializer),
+            Scores::Labels(labels) => {
+                let each = |(label, score)| json!({ "label": self.names.and_then(|names| names.get(label)), "index": label, "score": score });
+                let of_labels: Vec<_> = labels.of_labels().into_iter().enumerate().map(each).collect();
+                let record = json!({
+                    "label_accuracy": labels.label_accuracy(),
+                    "micro": labels.micro(),
+                    "macro": labels.averages(),
+                    "map": labels.mean_average_precision(),
+                    "labels": of_labels,
+                });
+                record.serialize(serializer)
+            }
+            Scores::Values(values) => {
+                json!({ "mae": values.mae(), "rmse": values.rmse(), "r2": values.r2() }).serialize(serializer)
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ClassRecord<'a> {
+    classes: Vec<Value>,
+    confusion: Confusion<'a>,
+    #[serde(rename = "macro")]
+    averages: Averages,
+    micro: f64,
+    top_5_accuracy: Option<f64>,
+}
+
+/// The confusion matrix. It is written row by row: as a [`Value`] the entries of 4,096 classes would take 500 MiB.
+struct Confusion<'a>(&'a ClassScores);
+
+impl Serialize for Confusion<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((0..self.0.classes()).map(|class| self.0.row(class)))
     }
 }
 

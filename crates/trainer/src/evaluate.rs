@@ -297,7 +297,7 @@ pub(crate) fn evaluate_batches(
             sums.skipped.extend(batch.skipped.iter().cloned());
             if batch.size > 0 {
                 let placed = MovablePlaced { stages: &mut stages, gatherer, layout: placed.layout };
-                sums.add(session, placed, &batch, predictions.as_deref_mut())?;
+                sums.add(session, placed, batch, predictions.as_deref_mut())?;
             } else {
                 EvaluatedModel { stages: &stages, gatherer }.pass_by()?;
             }
@@ -350,7 +350,7 @@ impl Sums {
         &mut self,
         session: &Session,
         MovablePlaced { stages, gatherer, layout }: MovablePlaced<'_>,
-        batch: &Batch,
+        batch: Batch,
         predictions: Option<&mut PredictionHook<'_>>,
     ) -> Result<(), TrainError> {
         let mut pass = Pass::eval().with_policy(session.policy(backend(session)));
@@ -359,15 +359,17 @@ impl Sums {
             pass = pass.with_carried(before);
         }
         let uploading = || (phase(Phase::Data), track(TrackKind::Data, "upload", None));
-        let input = |slot: &DeviceSlot| {
-            let _uploading = uploading();
-            upload_input(batch, &slot.plain())
-        };
         let is_copied = self.scores.is_some() || predictions.is_some();
-        let weight = session.task.weight(batch);
+        let weight = session.task.weight(&batch);
+        let Batch { input: values, shape, targets: expected, size, .. } = batch;
+        let input = move |slot: &DeviceSlot| {
+            let _uploading = uploading();
+            // The host's copy ends here: nobody reads it again.
+            upload_input(&values, &shape, &slot.plain())
+        };
         let targets = |slot: &DeviceSlot| {
             let _uploading = uploading();
-            upload_targets(batch, &slot.plain())
+            upload_targets(&expected, &slot.plain())
         };
         // Whole outputs are wanted whole.
         let chunk = session.config.memory.loss_chunk.filter(|_| !is_copied);
@@ -393,14 +395,14 @@ impl Sums {
         if let Some(outputs) = &outputs {
             // Those of labels keep the outputs.
             charge(Account::Host, || {
-                self.scores.iter_mut().for_each(|scores| scores.add(outputs, &batch.targets));
+                self.scores.iter_mut().for_each(|scores| scores.add(outputs, &expected));
             });
-            predictions.into_iter().for_each(|predictions| predictions(outputs, &batch.targets));
+            predictions.into_iter().for_each(|predictions| predictions(outputs, &expected));
         }
         self.carried = pass.take_carried().unwrap_or_default();
         self.loss.push(loss);
         self.correct.extend(correct);
-        self.samples += batch.size;
+        self.samples += size;
         self.weight += weight;
         device_failure::poll(layout.slots().iter().map(|slot| &slot.tracked))?;
         Ok(exhausted::check()?)
@@ -417,7 +419,6 @@ impl Sums {
         let correct =
             (!self.correct.is_empty()).then(|| read_all(mem::take(&mut self.correct))).transpose()?.map(sum);
         let loss = sum(read_all(mem::take(&mut self.loss))?);
-        // The scores of many classes have many sums.
         charge(Account::Host, || self.summed(session, stopped, start, loss, correct))
     }
 
@@ -429,7 +430,7 @@ impl Sums {
         loss: f64,
         correct: Option<f64>,
     ) -> Result<Result<Evaluation, StopReason>, TrainError> {
-        let mut here = vec![
+        let here = [
             loss,
             correct.unwrap_or_default(),
             f64::from(correct.is_some()),
@@ -439,12 +440,10 @@ impl Sums {
             f64::from(stopped == Some(StopReason::Interrupt)),
             f64::from(stopped == Some(StopReason::Terminate)),
         ];
-        here.extend(self.scores.iter().flat_map(Scores::sums));
         let mut all = session.replicas.sum(&here)?.into_iter();
         // `sum` returns as many values as it gets.
         let [loss, correct, has_accuracy, samples, weight, unreadable, interrupted, terminated] =
             std::array::from_fn(|_| all.next().unwrap_or(0.0));
-        let of_scores: Vec<_> = all.collect();
         if interrupted + terminated > 0.0 {
             return Ok(Err(if interrupted > 0.0 { StopReason::Interrupt } else { StopReason::Terminate }));
         }
@@ -452,8 +451,7 @@ impl Sums {
             return Err(TrainError::NothingToEvaluate { unreadable: unreadable as usize });
         }
         let loss = loss / weight;
-        let scores =
-            self.scores.map(|scores| scores.with_sums(&of_scores).ranked(&session.replicas)).transpose()?;
+        let scores = self.scores.map(|scores| scores.ranked(&session.replicas)).transpose()?;
         Ok(Ok(Evaluation {
             loss,
             accuracy: (has_accuracy > 0.0).then(|| correct / samples),

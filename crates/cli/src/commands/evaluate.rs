@@ -85,8 +85,8 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
         output::write_file(path, arguments.overwrite.existing(), |out| out.write_all(picture.as_bytes()))?;
         evaluated.picture = Some(path);
     }
-    evaluated.scores = scores.as_ref().map(NamedScores::json);
-    output::show(arguments.json, &evaluated, || evaluated.report(scores.as_ref()))
+    evaluated.scores = scores.as_ref();
+    output::show(arguments.json, &evaluated, || evaluated.report())
 }
 
 impl EvaluateArguments {
@@ -130,7 +130,7 @@ struct Evaluated<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     weights: Option<&'a Path>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    scores: Option<serde_json::Value>,
+    scores: Option<&'a NamedScores<'a>>,
     /// The picture of the confusion matrix.
     #[serde(skip_serializing_if = "Option::is_none")]
     picture: Option<&'a Path>,
@@ -159,7 +159,7 @@ impl<'a> Evaluated<'a> {
         }
     }
 
-    fn report(&self, scores: Option<&NamedScores<'_>>) -> String {
+    fn report(&self) -> String {
         let skipped = (self.skipped > 0).then(|| plural(self.skipped, "sample"));
         let mut rows = vec![
             ("checkpoint", self.checkpoint.map(|path| path.display().to_string())),
@@ -171,7 +171,7 @@ impl<'a> Evaluated<'a> {
             ("bits per byte", self.eval_bits_per_byte.map(decimal)),
             ("eval accuracy", self.eval_accuracy.map(percent)),
         ];
-        rows.extend(scores.into_iter().flat_map(NamedScores::rows));
+        rows.extend(self.scores.into_iter().flat_map(NamedScores::rows));
         rows.extend([
             ("samples", Some(grouped(self.samples))),
             ("unreadable", skipped),
@@ -180,6 +180,6 @@ impl<'a> Evaluated<'a> {
             ("time", Some(elapsed(self.eval_seconds))),
             ("picture", self.picture.map(|path| path.display().to_string())),
         ]);
-        pairs(rows) + &scores.map(NamedScores::tables).unwrap_or_default()
+        pairs(rows) + &self.scores.map(NamedScores::tables).unwrap_or_default()
     }
 }

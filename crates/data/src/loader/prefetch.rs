@@ -13,7 +13,7 @@ use crate::{Batch, DataError};
 /// Threads that make batches ahead of the consumer.
 ///
 /// A worker claims the next position, makes its batch alone and puts it on the shelf; the consumer takes the batches in
-/// order. Workers claim only positions less than `prefetch` ahead of the consumer.
+/// order. Workers stay less than [`Shelf::ahead`] positions ahead of the consumer.
 pub(super) struct Prefetcher {
     shared: Arc<PrefetchState>,
     workers: Vec<JoinHandle<()>>,
@@ -21,6 +21,9 @@ pub(super) struct Prefetcher {
 
 struct PrefetchState {
     assembler: Assembler,
+    /// The first position for the consumer.
+    first: usize,
+    /// The most that [`Shelf::ahead`] may be.
     prefetch: usize,
     shelf: Mutex<Shelf>,
     /// Signals a new batch on the shelf.
@@ -35,15 +38,20 @@ struct Shelf {
     claim: usize,
     /// The next position for the consumer.
     take: usize,
+    /// Batches that may be in the making or ready: one for each worker, and twice as many whenever the consumer had to wait.
+    /// Batches that nobody waits for would only take memory.
+    ahead: usize,
     ready: BTreeMap<usize, Result<Batch, DataError>>,
 }
 
 impl Prefetcher {
     pub(super) fn start(assembler: Assembler, first: usize, workers: usize, prefetch: usize) -> Self {
+        let ahead = workers.clamp(1, prefetch);
         let shared = Arc::new(PrefetchState {
             assembler,
+            first,
             prefetch,
-            shelf: Mutex::new(Shelf { claim: first, take: first, ready: BTreeMap::new() }),
+            shelf: Mutex::new(Shelf { claim: first, take: first, ahead, ready: BTreeMap::new() }),
             arrived: Condvar::new(),
             room: Condvar::new(),
             stopped: AtomicBool::new(false),
@@ -99,7 +107,7 @@ impl PrefetchState {
         let crowded = |shelf: &mut Shelf| {
             !self.stopped.load(Ordering::Relaxed)
                 && shelf.claim < self.assembler.batches()
-                && shelf.claim >= shelf.take + self.prefetch
+                && shelf.claim >= shelf.take + shelf.ahead
         };
         let mut shelf = self.room.wait_while(self.lock(), crowded).unwrap_or_else(PoisonError::into_inner);
         let position = shelf.claim;
@@ -116,6 +124,11 @@ impl PrefetchState {
         let position = shelf.take;
         if position >= self.assembler.batches() {
             return None;
+        }
+        // Everybody waits for the first batch.
+        if position > self.first && !shelf.ready.contains_key(&position) {
+            shelf.ahead = (2 * shelf.ahead).min(self.prefetch);
+            self.room.notify_all();
         }
         let batch = loop {
             match shelf.ready.remove(&position) {

@@ -137,16 +137,16 @@ impl Transport for LinkTransport<'_> {
     fn input(&mut self, index: usize, rows: Range<usize>, device: &Device) -> AnyTensor {
         let batch = &self.micro_batches[index];
         if rows.len() == batch.size {
-            return upload_input(batch, device);
+            return upload_input(&batch.input, &batch.shape, device);
         }
         let own = charge(Account::Host, || batch.rows(rows));
-        let input = upload_input(&own, device);
+        let input = upload_input(&own.input, &own.shape, device);
         charge(Account::Host, || drop(own));
         input
     }
 
     fn targets(&mut self, index: usize, device: &Device) -> DeviceTargets {
-        upload_targets(&self.micro_batches[index], device)
+        upload_targets(&self.micro_batches[index].targets, device)
     }
 
     fn wait(
