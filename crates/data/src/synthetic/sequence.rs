@@ -1,6 +1,9 @@
 use std::f64::consts::TAU;
 
-use oomph_core::{Generator, Key};
+use oomph_core::{
+    Generator, Key,
+    simd::{SimdLoops, vectorised},
+};
 
 /// The amplitude of the waves of a class; together with the noise, values have a variance of 1.
 const WAVES: f32 = 1.0;
@@ -18,11 +21,9 @@ impl SyntheticSequences {
     pub(super) fn make(&self, pattern: Key, noise: Key) -> Vec<f32> {
         let mut pattern = Generator::at(pattern);
         let waves = (0..self.features).map(|_| (pattern.uniform_in(0.5, 4.0), pattern.uniform()));
-        let mut waves = Waves::new(waves, self.steps);
+        let waves = Waves::new(waves, self.steps);
         let mut values = noise_values(noise, self.steps * self.features);
-        for step in values.chunks_exact_mut(self.features) {
-            waves.add(step);
-        }
+        vectorised(AddedWaves { waves, values: &mut values });
         values
     }
 }
@@ -30,13 +31,43 @@ impl SyntheticSequences {
 /// Uniform noise with mean 0 and standard deviation [`NOISE`]. Each value takes only two random bytes, since loader threads
 /// share the cores with the step.
 fn noise_values(key: Key, count: usize) -> Vec<f32> {
-    const VALUES: f32 = 65_536.0;
-    // A uniform distribution has the standard deviation of its width over √12.
-    let step = NOISE * 3.464_101_6 / VALUES;
-    let mut bytes = vec![0; 2 * count];
+    let (mut bytes, mut values) = (vec![0; 2 * count], vec![0.0; count]);
     Generator::at(key).fill(&mut bytes);
-    let value = |bytes| (f32::from(u16::from_le_bytes(bytes)) - (VALUES - 1.0) / 2.0) * step;
-    bytes.as_chunks().0.iter().map(|bytes| value(*bytes)).collect()
+    vectorised(NoiseOf { bytes: bytes.as_chunks().0, values: &mut values });
+    values
+}
+
+/// Turns two random bytes into each value.
+struct NoiseOf<'a> {
+    bytes: &'a [[u8; 2]],
+    values: &'a mut [f32],
+}
+
+impl SimdLoops for NoiseOf<'_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        const VALUES: f32 = 65_536.0;
+        // A uniform distribution has the standard deviation of its width over √12.
+        let step = NOISE * 3.464_101_6 / VALUES;
+        for (value, bytes) in self.values.iter_mut().zip(self.bytes) {
+            *value = (f32::from(u16::from_le_bytes(*bytes)) - (VALUES - 1.0) / 2.0) * step;
+        }
+    }
+}
+
+/// Adds waves to the values of all steps.
+struct AddedWaves<'a> {
+    waves: Waves,
+    values: &'a mut [f32],
+}
+
+impl SimdLoops for AddedWaves<'_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(mut self) {
+        for step in self.values.chunks_exact_mut(self.waves.at[0].len()) {
+            self.waves.add(step);
+        }
+    }
 }
 
 /// A sine for each feature, step by step. Rotating by a fixed angle takes a few multiplications; a sine takes 15 ns.
@@ -60,6 +91,7 @@ impl Waves {
     }
 
     /// Adds the waves to the values of the next step.
+    #[inline(always)]
     fn add(&mut self, step: &mut [f32]) {
         let ([sines, cosines], [turn_sines, turn_cosines]) = (&mut self.at, &self.turn);
         let at = sines.iter_mut().zip(cosines).zip(turn_sines.iter().zip(turn_cosines));
