@@ -408,25 +408,71 @@ pub(crate) fn made<E, R>(count: usize, write: impl FnOnce(UninitSlice<'_, E>) ->
     made_in(Vec::with_capacity(count), count, write)
 }
 
+/// As [`made`], for vectors of these numbers of elements, which `write` writes together.
+///
+/// # Panics
+/// Panics if `write` leaves a part unwritten.
+pub(crate) fn all_made<E, R>(
+    counts: impl ExactSizeIterator<Item = usize>,
+    write: impl FnOnce(Vec<UninitSlice<'_, E>>) -> R,
+) -> (Vec<Vec<E>>, R) {
+    let mut all = list(counts.len());
+    all.extend(counts.map(|count| Unfinished::new(Vec::with_capacity(count), count)));
+    let mut slices = list(all.len());
+    slices.extend(all.iter_mut().map(Unfinished::slice));
+    let result = write(slices);
+    let mut finished = list(all.len());
+    finished.extend(all.into_iter().map(Unfinished::finish));
+    (finished, result)
+}
+
+/// An empty list of that capacity. It is no tensor, so that it does not count as one.
+pub(crate) fn list<T>(capacity: usize) -> Vec<T> {
+    charge(Account::Host, || Vec::with_capacity(capacity))
+}
+
 /// As [`made`], in the memory of `elements`. The thread that allocated it keeps it in its cache of freed memory: if every
 /// thread of a pool allocated, each would keep as much.
 ///
 /// # Panics
 /// Panics if the capacity of `elements` is less than `count`, or if `write` leaves a part unwritten.
 pub(crate) fn made_in<E, R>(
-    mut elements: Vec<E>,
+    elements: Vec<E>,
     count: usize,
     write: impl FnOnce(UninitSlice<'_, E>) -> R,
 ) -> (Vec<E>, R) {
-    let written = AtomicUsize::new(0);
-    elements.clear();
-    let result =
-        write(UninitSlice { memory: &mut elements.spare_capacity_mut()[..count], written: &written });
-    assert_eq!(written.into_inner(), count, "every part is written");
-    // SAFETY: the capacity is `count`, and all elements are written: a part counts its elements when it writes them, and
-    // cannot write them again.
-    unsafe { elements.set_len(count) };
-    (elements, result)
+    let mut unfinished = Unfinished::new(elements, count);
+    let result = write(unfinished.slice());
+    (unfinished.finish(), result)
+}
+
+/// A vector that is being written.
+struct Unfinished<E> {
+    elements: Vec<E>,
+    count: usize,
+    written: AtomicUsize,
+}
+
+impl<E> Unfinished<E> {
+    fn new(mut elements: Vec<E>, count: usize) -> Self {
+        elements.clear();
+        Self { elements, count, written: AtomicUsize::new(0) }
+    }
+
+    /// The elements to write, of which none counts as written.
+    fn slice(&mut self) -> UninitSlice<'_, E> {
+        *self.written.get_mut() = 0;
+        UninitSlice { memory: &mut self.elements.spare_capacity_mut()[..self.count], written: &self.written }
+    }
+
+    fn finish(self) -> Vec<E> {
+        let Self { mut elements, count, written } = self;
+        assert_eq!(written.into_inner(), count, "every part is written");
+        // SAFETY: the capacity is `count`, and all elements are written: a part counts its elements when it writes them, and
+        // cannot write them again.
+        unsafe { elements.set_len(count) };
+        elements
+    }
 }
 
 #[cfg(test)]

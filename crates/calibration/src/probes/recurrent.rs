@@ -122,6 +122,7 @@ impl Run {
                 let start = RunStart {
                     input: RunInput::Sequence { values: input.clone(), weights: of_input },
                     steps: 0..self.steps,
+                    run: self.steps,
                     bias: bias.clone(),
                     state: state.clone(),
                     outputs: RunOutputs::New,
@@ -171,6 +172,7 @@ impl Run {
                 let start = RunStart {
                     input: RunInput::Sequence { values: input.clone(), weights: of_input },
                     steps: 0..self.steps,
+                    run: self.steps,
                     bias: bias.clone(),
                     state: [hidden.clone()],
                     outputs: RunOutputs::New,

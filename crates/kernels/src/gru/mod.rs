@@ -39,7 +39,8 @@ pub fn gru_forward(start: RunStart<1>, recurrent: &RecurrentMatrix, kernels: Ker
         Kernels::Gpu | Kernels::Composed => composed_forward(start, recurrent, composed::step),
     };
     // The gates are rounded to this format already, so that backward computes the same hidden units again.
-    RunSteps { gates: made.gates.map(|gates| cast(gates, recurrent.dtype, kernels)), ..made }
+    let gates = made.gates.into_iter().map(|gates| cast(gates, recurrent.dtype, kernels)).collect();
+    RunSteps { gates, ..made }
 }
 
 /// The factors of a backward pass, which are those of all runs of a sequence.
@@ -206,15 +207,16 @@ mod tests {
             let start = RunStart {
                 input: RunInput::Sequence { values: self.input.clone(), weights: of_input },
                 steps: steps.clone(),
+                run: steps.len(),
                 bias: self.bias.clone(),
                 state: [self.hidden.clone()],
                 outputs: RunOutputs::New,
                 keeps_gates: true,
             };
-            let RunSteps { gates, output, .. } = gru_forward(start, &recurrent, kernels);
+            let RunSteps { mut gates, output, .. } = gru_forward(start, &recurrent, kernels);
             let back = GruBack::new(self.weights[1].clone(), self.bias.clone(), DType::F32, batch, kernels);
             let end = RunEnd {
-                gates: gates.unwrap(),
+                gates: gates.pop().unwrap(),
                 before: [self.hidden.clone()],
                 steps,
                 outputs: upstream.clone(),

@@ -40,7 +40,8 @@ pub fn lstm_forward(start: RunStart<2>, recurrent: &RecurrentMatrix, kernels: Ke
         _ => composed_forward(start, recurrent, composed::step),
     };
     // The gates are rounded to this format already, so that backward computes the same cells again.
-    RunSteps { gates: made.gates.map(|gates| cast(gates, recurrent.dtype, kernels)), ..made }
+    let gates = made.gates.into_iter().map(|gates| cast(gates, recurrent.dtype, kernels)).collect();
+    RunSteps { gates, ..made }
 }
 
 /// A layer of long short-term memory. The bias is the sum of both biases.
@@ -111,14 +112,15 @@ mod tests {
                 weights: matrix(of_input, batch * steps),
             },
             steps: 0..steps,
+            run: steps,
             bias: stored("b", [4 * units], wide),
             state: state(),
             outputs: RunOutputs::New,
             keeps_gates: true,
         };
-        let made = lstm_forward(start, &matrix(of_hidden.clone(), batch), kernels);
+        let mut made = lstm_forward(start, &matrix(of_hidden.clone(), batch), kernels);
         let end = RunEnd {
-            gates: made.gates.expect("they are kept"),
+            gates: made.gates.pop().expect("they are kept"),
             before: state(),
             steps: 0..steps,
             outputs: stored("upstream", [batch, steps, units], dtype),

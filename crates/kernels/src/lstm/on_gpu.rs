@@ -58,8 +58,8 @@ pub(super) fn forward(
     // The outputs are declared above, with these ranks.
     let mut next = || made.next().expect("the operation has the outputs that it declares");
     let output = writes.then(|| ranked(next()));
-    let gates = keeps_gates.then(|| ranked(next()));
-    RunSteps { output, gates, state: [ranked(next()), ranked(next())] }
+    let gates = keeps_gates.then(|| ranked(next())).into_iter().collect();
+    RunSteps { output, gates, between: Vec::new(), state: [ranked(next()), ranked(next())] }
 }
 
 /// Goes back through the steps. The gradients of gates of 32 bits overwrite the gates.

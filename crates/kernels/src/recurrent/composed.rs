@@ -55,7 +55,7 @@ pub(crate) fn forward<const S: usize>(
     recurrent: &RecurrentMatrix,
     step: fn(StepProducts<'_>, [Tensor<2>; S]) -> (Tensor<2>, [Tensor<2>; S]),
 ) -> RunSteps<S> {
-    let RunStart { input, steps, bias, mut state, outputs, keeps_gates } = start;
+    let RunStart { input, steps, bias, mut state, outputs, keeps_gates, .. } = start;
     let dtype = recurrent.dtype;
     let ([batch, _], count, matrix) = (input.rows(), steps.len(), recurrent.tensor());
     let rows = batch * count;
@@ -91,5 +91,6 @@ pub(crate) fn forward<const S: usize>(
         }
         RunOutputs::New => Some(narrow(Tensor::stack(all_hidden, 1), dtype)),
     };
-    RunSteps { gates: keeps_gates.then(|| Tensor::stack(all_gates, 1)), output, state }
+    let gates = keeps_gates.then(|| Tensor::stack(all_gates, 1)).into_iter().collect();
+    RunSteps { gates, between: Vec::new(), output, state }
 }

@@ -12,7 +12,7 @@ use super::{
     matrix::RecurrentMatrix,
     projection::{Projection, TaskInputs},
     rows_of_a_task,
-    run::{RunInput, RunOutputs, RunStart, RunSteps},
+    run::{RunInput, RunOutputs, RunStart, RunSteps, runs},
     workspace,
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     panels::OutputRows,
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, by_dtype},
-    uninit::{self, UninitSlice},
+    uninit::{self, UninitSlice, list},
     workers,
 };
 
@@ -34,20 +34,21 @@ fn stride(width: usize) -> usize {
     width + LINE
 }
 
-/// Runs the steps by our own kernel. Outputs are written into the tensor of the sequence, if there is one; gates and states
-/// are new.
+/// Runs the steps by our own kernel. Outputs, gates and states are new.
 pub(crate) fn own<C: Cell<S>, const S: usize>(
     start: RunStart<S>,
     recurrent: &RecurrentMatrix,
 ) -> RunSteps<S> {
-    let RunStart { input, steps, bias, state, outputs, keeps_gates } = start;
+    let RunStart { input, steps, run: of_run, bias, state, outputs, keeps_gates } = start;
     let [batch, all_steps] = input.rows();
     let units = recurrent.sizes.inner;
     let width = C::GATES * units;
     let of_state = (vec![batch, units], DType::F32);
-    let writes = !matches!(outputs, RunOutputs::Known);
-    let of_outputs = writes.then(|| (vec![batch, all_steps, units], recurrent.dtype));
-    let of_gates = keeps_gates.then(|| (vec![batch, steps.len(), width], recurrent.dtype));
+    let makes_outputs = !matches!(outputs, RunOutputs::Known);
+    let of_outputs = makes_outputs.then(|| (vec![batch, all_steps, units], recurrent.dtype));
+    let runs: Vec<_> = charge(Account::Host, || runs(steps.clone(), of_run).map(|run| run.len()).collect());
+    let kept = if keeps_gates { &runs[..] } else { &[] };
+    let of_gates = kept.iter().map(|steps| (vec![batch, *steps, width], recurrent.dtype));
     // The gates of some rows and, where they are apart, the products of hidden units.
     let of_rows = if C::IS_SUM { ROWS * stride(width) } else { 2 * ROWS * stride(width) };
     let workspace = workspace(batch, recurrent, None);
@@ -60,93 +61,91 @@ pub(crate) fn own<C: Cell<S>, const S: usize>(
     let beside = of_input.map_or(0, |sizes| sizes.elements_beside(ROWS)).max(workspace.of_each);
     let count = steps.len();
     let run = ForwardRun::<C> {
-        makes_outputs: matches!(outputs, RunOutputs::New),
+        makes_outputs,
         keeps_gates,
         steps,
+        runs: &runs,
         of_input,
         recurrent,
         workspace: Workspace { of_each: of_rows + beside, steps: count, ..workspace },
         cell: PhantomData,
     };
-    let there = outputs.there().map(AnyTensor::from);
-    let in_place = usize::from(there.is_some());
     let inputs = [input, bias.into()].into_iter().chain(state.map(AnyTensor::from));
     let factors = [factor, recurrent.packed().into()];
     let operation = CustomOp {
         name: C::OPERATIONS[0],
-        inputs: there.into_iter().chain(inputs).chain(factors).collect(),
-        outputs: of_outputs.into_iter().chain(of_gates).chain(vec![of_state; S]).collect(),
-        in_place,
+        inputs: inputs.chain(factors).collect(),
+        outputs: of_outputs
+            .into_iter()
+            .chain(of_gates)
+            .chain(vec![of_state; S * runs.len().max(1)])
+            .collect(),
+        in_place: 0,
     };
-    let made = operation
-        .run_all(run.workspace, |inputs| by_dtype!(recurrent.dtype, E => run.on::<E, S>(inputs, in_place)));
+    let made =
+        operation.run_all(run.workspace, |inputs| by_dtype!(recurrent.dtype, E => run.on::<E, S>(&inputs)));
     let mut made = made.into_iter();
     // The outputs are declared above, with these ranks.
     let mut next = || made.next().expect("the operation has the outputs that it declares");
-    let output = writes.then(|| ranked(next()));
-    let gates = keeps_gates.then(|| ranked(next()));
-    RunSteps { output, gates, state: std::array::from_fn(|_| ranked(next())) }
+    let output = makes_outputs.then(|| ranked(next()));
+    let gates = kept.iter().map(|_| ranked(next())).collect();
+    let mut next_state = || std::array::from_fn(|_| ranked(next()));
+    let between = runs.iter().skip(1).map(|_| next_state()).collect();
+    RunSteps { output, gates, between, state: next_state() }
 }
 
-/// A forward pass over a run of steps.
+/// A forward pass over some steps.
 struct ForwardRun<'a, C> {
     steps: Range<usize>,
+    /// The steps of each run.
+    runs: &'a [usize],
     /// The sizes of the weights of the input; `None` if the inputs are tokens, whose products are known.
     of_input: Option<FactorSizes>,
     recurrent: &'a RecurrentMatrix,
     workspace: Workspace,
-    /// Whether the outputs are a new tensor.
     makes_outputs: bool,
     keeps_gates: bool,
     cell: PhantomData<C>,
 }
 
 impl<C> ForwardRun<'_, C> {
-    /// Runs the kernel. `inputs`: the outputs of other runs, if any, and then the tensors that are read.
-    fn on<E: StoredFloat, const S: usize>(
-        &self,
-        mut inputs: Vec<FlexTensor>,
-        in_place: usize,
-    ) -> Vec<FlexTensor>
+    /// Runs the kernel.
+    fn on<E: StoredFloat, const S: usize>(&self, read: &[FlexTensor]) -> Vec<FlexTensor>
     where
         C: Cell<S>,
     {
-        let read = inputs.split_off(in_place);
         let [batch, all_steps] = [0, 1].map(|dim| read[0].shape()[dim]);
-        let (steps, units) = (self.steps.len(), self.recurrent.sizes.inner);
-        let there = inputs.first_mut().map(E::storage);
-        let of_outputs = if self.makes_outputs { batch * all_steps * units } else { 0 };
-        let of_gates = if self.keeps_gates { batch * steps * C::GATES * units } else { 0 };
-        let (outputs, (gates, state)) = uninit::made(of_outputs, |outputs| {
-            uninit::made(of_gates, |gates| {
-                let outputs = self.makes_outputs.then_some(outputs);
-                self.write::<E, S>(&read, there, outputs, self.keeps_gates.then_some(gates))
-            })
+        let (units, width) = (self.recurrent.sizes.inner, self.recurrent.sizes.columns);
+        let outputs = self.makes_outputs.then_some([batch, all_steps, units]);
+        let runs = if self.keeps_gates { self.runs } else { &[] };
+        let shapes = outputs.into_iter().chain(runs.iter().map(|steps| [batch, *steps, width]));
+        let shapes: Vec<_> = charge(Account::Host, || shapes.collect());
+        let counts = shapes.iter().map(|shape| shape.iter().product());
+        let (made, states) = uninit::all_made(counts, |made| {
+            let of_rows = shapes.iter().map(|[_, steps, features]| steps * features);
+            self.write::<E, S>(read, made.into_iter().zip(of_rows))
         });
-        let shape = Shape::from([batch, all_steps, units]);
-        inputs.extend(self.makes_outputs.then(|| E::tensor(outputs, shape)));
-        let of_gates = Shape::from([batch, steps, C::GATES * units]);
-        inputs.extend(self.keeps_gates.then(|| E::tensor(gates, of_gates)));
-        inputs.extend(state.map(|state| tensor(state, &[batch, units])));
-        inputs
+        let made = made.into_iter().zip(&shapes).map(|(made, shape)| E::tensor(made, Shape::from(*shape)));
+        made.chain(states.into_iter().flatten().map(|state| tensor(state, &[batch, units]))).collect()
     }
 
-    /// Writes outputs, to `there` or to `new`, and gates if they are kept. Gives the last state.
-    fn write<E: StoredFloat, const S: usize>(
+    /// Writes the outputs, if they are wanted, and the gates of each run, if they are kept: to memory with the elements of a row.
+    /// Gives the states after each run.
+    fn write<'b, E: StoredFloat + 'b, const S: usize>(
         &self,
         read: &[FlexTensor],
-        there: Option<&mut [E]>,
-        new: Option<UninitSlice<'_, E>>,
-        gates: Option<UninitSlice<'_, E>>,
-    ) -> [Vec<f32>; S]
+        made: impl ExactSizeIterator<Item = (UninitSlice<'b, E>, usize)>,
+    ) -> Vec<[Vec<f32>; S]>
     where
         C: Cell<S>,
     {
         let [bias, factor, recurrent] = [1, 2 + S, 3 + S].map(|index| floats(&read[index]));
         let [batch, all_steps] = [0, 1].map(|dim| read[0].shape()[dim]);
-        let mut state: [Vec<f32>; S] = std::array::from_fn(|index| floats(&read[2 + index]).to_vec());
-        let (steps, units) = (self.steps.len(), self.recurrent.sizes.inner);
-        let rows = rows_of_a_task(batch, steps, self.recurrent);
+        let rows = rows_of_a_task(batch, self.steps.len(), self.recurrent);
+        let mut states = list(self.runs.len().max(1));
+        let of_state = batch * self.recurrent.sizes.inner;
+        states.extend(self.runs.iter().skip(1).map(|_| std::array::from_fn(|_| vec![0.0; of_state])));
+        states.push(std::array::from_fn(|index| floats(&read[2 + index]).to_vec()));
         let recurrent = &Factor::new(recurrent, self.recurrent.sizes);
         let projection = match self.of_input {
             None => Projection::Known { tokens: indices(&read[0]), products: factor },
@@ -156,12 +155,12 @@ impl<C> ForwardRun<'_, C> {
                 dtype: self.recurrent.dtype,
             },
         };
-        let mut there = there.map(|there| there.chunks_mut((rows * all_steps * units).max(1)));
-        let mut new = new.map(|new| new.parts(rows * all_steps * units));
-        let of_gates = steps * C::GATES * units;
-        let mut gates = gates.map(|gates| gates.parts(rows * of_gates));
-        let states = chunks_of_all(&mut state, (rows * units).max(1));
-        let tasks = states.enumerate().map(|(index, state)| ForwardTask::<C, E, S> {
+        let mut parts = list(made.len());
+        parts.extend(made.map(|(made, of_row)| (made.parts(rows * of_row), of_row)));
+        let mut of_runs = list(states.len());
+        let of_task = (rows * self.recurrent.sizes.inner).max(1);
+        of_runs.extend(states.iter_mut().map(|run| chunks_of_all(run, of_task)));
+        let tasks = (0..batch.div_ceil(rows)).map(|index| ForwardTask::<C, E, S> {
             inputs: TaskInputs {
                 projection: &projection,
                 first_row: index * rows,
@@ -172,53 +171,20 @@ impl<C> ForwardRun<'_, C> {
             bias,
             recurrent,
             first_step: self.steps.start,
-            gates: StepOutputs::of(None, gates.as_mut().and_then(Iterator::next), of_gates),
-            outputs: StepOutputs::of(
-                there.as_mut().and_then(Iterator::next),
-                new.as_mut().and_then(Iterator::next),
-                all_steps * units,
-            ),
-            state,
+            of_run: self.runs.first().copied().unwrap_or(1),
+            makes_outputs: self.makes_outputs,
+            made: charge(Account::Host, || {
+                let of_task = parts.iter_mut().filter_map(|(parts, of_row)| Some((parts.next()?, *of_row)));
+                of_task.map(|(part, of_row)| part.parts(of_row).collect()).collect()
+            }),
+            states: charge(Account::Host, || of_runs.iter_mut().filter_map(Iterator::next).collect()),
             cell: PhantomData,
         });
         workers::each(tasks, self.workspace, |forward, workspace| {
             vectorised(ForwardWork { forward, workspace });
         });
-        state
-    }
-}
-
-/// The destination of a result: for each row of the batch, its steps one after the other.
-enum StepOutputs<'a, E> {
-    /// None: the result is not wanted.
-    Nowhere,
-    /// An existing tensor, and the elements of a row.
-    There(&'a mut [E], usize),
-    /// A new tensor: the part of each row that is not yet written.
-    New(Vec<UninitSlice<'a, E>>),
-}
-
-impl<'a, E: StoredFloat> StepOutputs<'a, E> {
-    /// A destination whose rows have `of_row` elements.
-    fn of(there: Option<&'a mut [E]>, new: Option<UninitSlice<'a, E>>, of_row: usize) -> Self {
-        match (there, new) {
-            (Some(there), _) => Self::There(there, of_row),
-            (None, Some(new)) => Self::New(charge(Account::Host, || new.parts(of_row).collect())),
-            (None, None) => Self::Nowhere,
-        }
-    }
-
-    /// Writes the result of a step of a row. Steps are written in their order.
-    #[inline(always)]
-    fn write(&mut self, row: usize, step: usize, values: &[f32]) {
-        match self {
-            Self::Nowhere => {}
-            Self::There(rows, of_row) => {
-                let place = &mut rows[row * *of_row + step * values.len()..][..values.len()];
-                place.iter_mut().zip(values).for_each(|(to, value)| *to = E::rounded(*value));
-            }
-            Self::New(rows) => rows[row].write_first(values),
-        }
+        drop(of_runs);
+        states
     }
 }
 
@@ -229,13 +195,16 @@ struct ForwardTask<'a, C, E, const S: usize> {
     dtype: DType,
     bias: &'a [f32],
     recurrent: &'a Factor<'a>,
-    /// The first step of the run.
+    /// The first step of all.
     first_step: usize,
-    /// The gates of all steps of the run.
-    gates: StepOutputs<'a, E>,
-    /// The outputs of all steps of the sequence.
-    outputs: StepOutputs<'a, E>,
-    state: [&'a mut [f32]; S],
+    /// Steps of a run.
+    of_run: usize,
+    makes_outputs: bool,
+    /// The outputs of all steps of the sequence, if they are wanted, and the gates of each run, if they are kept: the part of each row
+    /// that is not yet written.
+    made: Vec<Vec<UninitSlice<'a, E>>>,
+    /// The states after each run. Those after the last one are the states of every step before.
+    states: Vec<[&'a mut [f32]; S]>,
     cell: PhantomData<C>,
 }
 
@@ -256,7 +225,7 @@ impl<C: Cell<S>, E: StoredFloat, const S: usize> SimdLoops for ForwardWork<'_, '
         let (gates, rest) = workspace.split_at_mut(ROWS * stride);
         let (products, beside) = rest.split_at_mut(if C::IS_SUM { 0 } else { ROWS * stride });
         let Range { start, end } = forward.inputs.steps;
-        let rows = forward.state[0].len() / units;
+        let rows = forward.rows();
         let at_once = (ROWS / rows.max(1)).max(1);
         for start in (start..end).step_by(at_once) {
             forward.inputs.steps = start..(start + at_once).min(end);
@@ -268,15 +237,25 @@ impl<C: Cell<S>, E: StoredFloat, const S: usize> SimdLoops for ForwardWork<'_, '
 }
 
 impl<C: Cell<S>, E: StoredFloat, const S: usize> ForwardTask<'_, C, E, S> {
+    /// The rows of the batch.
+    #[inline(always)]
+    fn rows(&self) -> usize {
+        self.states.last().map_or(0, |states| states[0].len()) / self.recurrent.sizes.inner
+    }
+
     /// Runs the steps whose inputs were projected to `gates`. `products` are those of hidden units, if they are apart; `beside` is the
     /// workspace of them.
     #[inline(always)]
     fn run<const FUSED: bool>(&mut self, gates: &mut [f32], [products, beside]: [&mut [f32]; 2]) {
-        let Self { inputs, recurrent, state, .. } = self;
+        let rows = self.rows();
+        let Self { inputs, recurrent, made, states, .. } = self;
         let units = recurrent.sizes.inner;
         let width = C::GATES * units;
-        let (rows, stride, at_once) = (state[0].len() / units, stride(width), inputs.steps.len());
+        let (stride, at_once) = (stride(width), inputs.steps.len());
+        let (outputs, of_gates) = made.split_at_mut(usize::from(self.makes_outputs));
+        let Some((state, between)) = states.split_last_mut() else { return };
         for (index, step) in inputs.steps.clone().enumerate() {
+            let run = (step - self.first_step) / self.of_run;
             let of_step = if C::IS_SUM {
                 OutputRows { elements: &mut gates[index * stride..], stride: at_once * stride }
             } else {
@@ -289,8 +268,17 @@ impl<C: Cell<S>, E: StoredFloat, const S: usize> ForwardTask<'_, C, E, S> {
                 let product = if C::IS_SUM { &[][..] } else { &products[row * stride..][..width] };
                 let of_row = state.each_mut().map(|state| &mut state[row * units..][..units]);
                 C::step::<FUSED>(gates, product, self.bias, of_row, self.dtype);
-                self.gates.write(row, step - self.first_step, gates);
-                self.outputs.write(row, step, &state[0][row * units..][..units]);
+                if let Some(rows) = of_gates.get_mut(run) {
+                    rows[row].write_first(gates);
+                }
+                if let Some(rows) = outputs.first_mut() {
+                    rows[row].write_first(&state[0][row * units..][..units]);
+                }
+            }
+            if (step + 1 - self.first_step).is_multiple_of(self.of_run)
+                && let Some(after) = between.get_mut(run)
+            {
+                after.iter_mut().zip(&*state).for_each(|(after, state)| after.copy_from_slice(state));
             }
         }
     }

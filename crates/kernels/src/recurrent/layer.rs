@@ -7,7 +7,7 @@ use burn_backend::DType;
 
 use super::{
     RecurrentMatrix, RunEnd, RunGradients, RunInput, RunOutputs, RunStart, RunSteps,
-    layer_input::RecurrentInput, place_products, tokens::add_by_token,
+    layer_input::RecurrentInput, place_products, run::runs, tokens::add_by_token,
 };
 use crate::{
     accumulate::{RowSums, RowTerms, StepRange},
@@ -103,11 +103,6 @@ fn length_of_runs(steps: usize) -> usize {
     (steps as f64).sqrt().ceil() as usize
 }
 
-/// Runs of that length.
-fn runs(steps: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..steps).step_by(length.max(1)).map(move |start| start..(start + length).min(steps))
-}
-
 impl<C> SegmentedLayer<C> {
     /// The hidden units, U.
     pub fn units(&self) -> usize {
@@ -124,9 +119,11 @@ impl<C> SegmentedLayer<C> {
         ReadLayer { input: self.input.of_run(weights, kernels), recurrent: matrix(of_hidden, batch) }
     }
 
+    /// Runs over `steps`, in runs of `run` steps.
     fn run<const S: usize>(
         &self,
         steps: &Range<usize>,
+        run: usize,
         state: [Tensor<2>; S],
         outputs: RunOutputs,
         keeps_gates: bool,
@@ -136,7 +133,7 @@ impl<C> SegmentedLayer<C> {
         C: LayerCell<S>,
     {
         let (input, bias) = (read.input.clone(), self.bias.clone());
-        let start = RunStart { input, steps: steps.clone(), bias, state, outputs, keeps_gates };
+        let start = RunStart { input, steps: steps.clone(), run, bias, state, outputs, keeps_gates };
         C::forward(start, &read.recurrent, self.kernels)
     }
 
@@ -149,22 +146,26 @@ impl<C> SegmentedLayer<C> {
         let Self { kernels, recompute, .. } = *self;
         let read = self.read();
         let at_once = match kernels {
-            // Without a backward pass our own kernel needs no memory for gates, and one run is enough.
-            Kernels::Cpu if !keeps => steps,
+            // Our own kernel gives each run its gates, and threads do not wait for each other between runs.
+            Kernels::Cpu => steps,
             // Each run launches kernels. Two runs halve the workspace of one.
             Kernels::Gpu if !recompute => steps.div_ceil(2),
-            _ => length_of_runs(steps),
+            Kernels::Gpu | Kernels::Composed => length_of_runs(steps),
         };
+        let of_run = if keeps { length_of_runs(steps).min(at_once) } else { at_once };
         let new = || zeros([batch, steps, self.units()], self.dtype, self.bias.clone(), kernels);
         let mut outputs = if at_once < steps { RunOutputs::There(new()) } else { RunOutputs::New };
         let (mut kept, mut state) = (Vec::new(), start);
-        for steps in runs(steps, at_once) {
-            let made = self.run(&steps, state.clone(), outputs, keeps && !recompute, &read);
+        for steps in runs(0..steps, at_once) {
+            let made = self.run(&steps, of_run, state.clone(), outputs, keeps && !recompute, &read);
             // Every run returns the outputs that it was given.
             outputs = RunOutputs::There(made.output.expect("outputs are asked for"));
-            let before = std::mem::replace(&mut state, made.state);
+            let first = std::mem::replace(&mut state, made.state);
             if keeps {
-                kept.push(KeptRun { steps, before, gates: made.gates });
+                let mut gates = made.gates.into_iter();
+                let before = std::iter::once(first).chain(made.between);
+                let of_runs = runs(steps, of_run).zip(before);
+                kept.extend(of_runs.map(|(steps, before)| KeptRun { steps, before, gates: gates.next() }));
             }
         }
         // A sequence has at least one step, and so one run.
@@ -197,7 +198,10 @@ impl<C> SegmentedLayer<C> {
         let mut state = state.map(|gradient| gradient.unwrap_or_else(new));
         let mut sums = Sums::default();
         while let Some(KeptRun { steps, before, gates }) = kept.pop() {
-            let again = || self.run(&steps, before.clone(), RunOutputs::Known, true, forward.as_ref()?).gates;
+            let again = || {
+                let forward = forward.as_ref()?;
+                self.run(&steps, steps.len(), before.clone(), RunOutputs::Known, true, forward).gates.pop()
+            };
             let gates = gates.or_else(again);
             // Gates are kept if forward is not run again.
             let gates = gates.expect("gates are kept or computed again");
@@ -340,7 +344,7 @@ mod tests {
 
     #[test]
     fn runs_are_of_about_the_root_and_leave_nothing_out() {
-        let of_root = |steps| runs(steps, length_of_runs(steps));
+        let of_root = |steps| runs(0..steps, length_of_runs(steps));
         assert!(of_root(1).eq(std::iter::once(0..1)));
         assert!(of_root(7).eq([0..3, 3..6, 6..7]));
         assert_eq!(of_root(1024).count(), 32);

@@ -33,13 +33,16 @@ impl RunInput {
     }
 }
 
-/// The inputs of a forward pass over a run of steps, for a cell with `S` states.
+/// The inputs of a forward pass over some steps, for a cell with `S` states.
 #[derive(Debug)]
 pub struct RunStart<const S: usize> {
     /// The whole sequence.
     pub input: RunInput,
-    /// The steps of the run.
+    /// The steps.
     pub steps: Range<usize>,
+    /// Steps of a run, for which a backward pass wants gates and states; the last run may be shorter. A GPU, and Burn's
+    /// operations, have one run.
+    pub run: usize,
     /// The bias of the gates, as the cell reads it.
     pub bias: Tensor<1>,
     /// The states before the first step, hidden units first, `[B, U]` in 32 bits.
@@ -56,14 +59,14 @@ pub struct RunStart<const S: usize> {
 pub enum RunOutputs {
     /// None: the outputs are known.
     Known,
-    /// A tensor that holds the outputs of other runs.
+    /// A tensor that holds the outputs of other steps. Our own kernels on the CPU write all steps at once.
     There(Tensor<3>),
-    /// A new tensor: the run is the whole sequence.
+    /// A new tensor: the steps are the whole sequence.
     New,
 }
 
 impl RunOutputs {
-    /// The tensor that holds the outputs of other runs.
+    /// The tensor that holds the outputs of other steps.
     pub fn there(self) -> Option<Tensor<3>> {
         match self {
             Self::There(outputs) => Some(outputs),
@@ -72,15 +75,23 @@ impl RunOutputs {
     }
 }
 
-/// The results of a forward pass over a run of steps.
+/// The results of a forward pass over some steps.
 #[derive(Debug)]
 pub struct RunSteps<const S: usize> {
-    /// The activated gates, `[B, k, G·U]` in the format of products, if wanted.
-    pub gates: Option<Tensor<3>>,
-    /// All outputs, including those of the run, if wanted.
+    /// The activated gates of each run, `[B, k, G·U]` in the format of products; empty if they are not wanted.
+    pub gates: Vec<Tensor<3>>,
+    /// The states before each run but the first, `[B, U]` in 32 bits.
+    pub between: Vec<[Tensor<2>; S]>,
+    /// All outputs, including those of these steps, if wanted.
     pub output: Option<Tensor<3>>,
     /// The states after the last step, `[B, U]` in 32 bits.
     pub state: [Tensor<2>; S],
+}
+
+/// Runs of that many steps, the last of which may be shorter.
+pub(crate) fn runs(steps: Range<usize>, length: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+    let end = steps.end;
+    steps.step_by(length.max(1)).map(move |start| start..(start + length).min(end))
 }
 
 /// The inputs of a backward pass through a run of steps.
