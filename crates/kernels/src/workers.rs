@@ -4,10 +4,10 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-use crate::custom_op::Workspace;
+use crate::{custom_op::Workspace, uninit::left_over};
 
 /// Runs all `tasks`, at most [`Workspace::tasks`] at once. Each thread allocates its own workspace, so that it lies in the
-/// cache of its core; the elements left by the thread's previous task stand in it.
+/// cache of its core; any numbers stand in it, such as those of the thread's previous task.
 ///
 /// No workspace is freed before the last task is done. So as many are in use at once as a plan says, whether or not a thread
 /// wakes in time to do a task.
@@ -20,7 +20,7 @@ pub(crate) fn each<T>(
     work: impl Fn(T, &mut [f32]) + Sync,
 ) {
     let threads = (0..workspace.tasks.min(rayon::current_num_threads())).into_par_iter();
-    let workspaces = threads.map(|_| vec![0.0; workspace.of_each]);
+    let workspaces = threads.map(|_| left_over(workspace.of_each));
     let used: Vec<_> = share(tasks, workspaces, |task, workspace| work(task, workspace));
     drop(used);
 }
