@@ -5,7 +5,7 @@ mod support;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -151,6 +151,38 @@ fn no_more_batches_are_in_flight_than_prefetched() {
         assert_eq!(source.asked.load(Ordering::Relaxed), expected, "{taken} batches taken");
         loader.next().expect("a batch").expect("valid samples");
     }
+}
+
+#[test]
+fn more_than_a_batch_a_worker_is_loaded_ahead_only_after_a_wait() {
+    let is_slow = Arc::new(AtomicBool::new(false));
+    let slow = is_slow.clone();
+    let source = Users::new(160, move |index, augment| {
+        thread::sleep(Duration::from_millis(if slow.load(Ordering::Relaxed) { 20 } else { 0 }));
+        plain(index, augment)
+    });
+    let options = LoaderOptions { prefetch: 6, ..options(2, OnCorrupt::Fail) };
+    let order = SampleOrder::train(160, 8, 1, LastBatch::Keep);
+    let mut loader = Loader::start(source.clone(), Split::Train, order, 0, 0, Some(1), &options);
+    let asked = || source.asked.load(Ordering::Relaxed);
+    let waits_for = |batches: usize| {
+        let start = Instant::now();
+        while asked() < 8 * batches && start.elapsed() < Duration::from_secs(20) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        // Enough time for a worker without a bound to run ahead.
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(asked(), 8 * batches);
+    };
+    for taken in 1..=4 {
+        assert!(loader.next().is_some_and(|batch| batch.is_ok()));
+        waits_for(taken + 2);
+    }
+    is_slow.store(true, Ordering::Relaxed);
+    // Two are there, and the third one is slow.
+    (0..3).for_each(|_| assert!(loader.next().is_some_and(|batch| batch.is_ok())));
+    is_slow.store(false, Ordering::Relaxed);
+    waits_for(7 + 4);
 }
 
 #[test]

@@ -442,12 +442,12 @@ pub(crate) fn all_made<E, R>(
     write: impl FnOnce(Vec<UninitSlice<'_, E>>) -> R,
 ) -> (Vec<Vec<E>>, R) {
     let mut all = list(counts.len());
-    all.extend(counts.map(|count| Unfinished::new(Vec::with_capacity(count), count)));
+    all.extend(counts.map(|count| Begun::new(Vec::with_capacity(count), count)));
     let mut slices = list(all.len());
-    slices.extend(all.iter_mut().map(Unfinished::slice));
+    slices.extend(all.iter_mut().map(Begun::slice));
     let result = write(slices);
     let mut finished = list(all.len());
-    finished.extend(all.into_iter().map(Unfinished::finish));
+    finished.extend(all.into_iter().map(Begun::finish));
     (finished, result)
 }
 
@@ -466,19 +466,19 @@ pub(crate) fn made_in<E, R>(
     count: usize,
     write: impl FnOnce(UninitSlice<'_, E>) -> R,
 ) -> (Vec<E>, R) {
-    let mut unfinished = Unfinished::new(elements, count);
-    let result = write(unfinished.slice());
-    (unfinished.finish(), result)
+    let mut begun = Begun::new(elements, count);
+    let result = write(begun.slice());
+    (begun.finish(), result)
 }
 
 /// A vector that is being written.
-struct Unfinished<E> {
+struct Begun<E> {
     elements: Vec<E>,
     count: usize,
     written: AtomicUsize,
 }
 
-impl<E> Unfinished<E> {
+impl<E> Begun<E> {
     fn new(mut elements: Vec<E>, count: usize) -> Self {
         elements.clear();
         Self { elements, count, written: AtomicUsize::new(0) }

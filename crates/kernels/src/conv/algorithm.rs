@@ -3,6 +3,7 @@
 
 use std::mem::MaybeUninit;
 
+use burn_flex::FlexTensor;
 use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
@@ -41,8 +42,9 @@ pub(super) trait ConvAlgorithm<E: StoredFloat>: Sync {
 
     fn frame(&self) -> ConvFrame;
 
-    /// Packs weights into `memory`, which has room for them.
-    fn pack(&self, weights: &[E], memory: Vec<Self::Weight>) -> Vec<Self::Weight>;
+    /// Packs weights into `memory`, which has room for them. They have the format of the elements, or 32 bits where the
+    /// algorithm rounds what it packs.
+    fn pack(&self, weights: &FlexTensor, memory: Vec<Self::Weight>) -> Vec<Self::Weight>;
 
     /// Writes the rows of a task, by packed weights. To be inlined: these are the loops of [`SimdLoops`].
     fn compute(
@@ -66,7 +68,8 @@ pub(super) trait ConvAlgorithm<E: StoredFloat>: Sync {
     /// Writes the target. With `finishing` it is that of a forward convolution.
     fn run(
         &self,
-        [source, weights]: [&[E]; 2],
+        source: &[E],
+        weights: &FlexTensor,
         target: &mut [MaybeUninit<E>],
         finishing: Option<&Finishing<'_, E>>,
     ) {

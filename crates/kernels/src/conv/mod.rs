@@ -58,11 +58,11 @@ impl Slide {
 /// format.
 pub fn conv2d(input: Tensor<4>, weight: Tensor<4>, slide: Slide, kernels: Kernels) -> Tensor<4> {
     let dtype = input.dtype();
-    let weight = cast(weight, dtype, kernels);
+    let narrow = |weight| cast(weight, dtype, kernels);
     match kernels {
         Kernels::Cpu => operations::forward(input, weight, slide),
-        Kernels::Gpu => on_gpu::forward(input, weight, slide),
-        Kernels::Composed => module::conv2d(input, weight, None, slide.options()),
+        Kernels::Gpu => on_gpu::forward(input, narrow(weight), slide),
+        Kernels::Composed => module::conv2d(input, narrow(weight), None, slide.options()),
     }
 }
 
@@ -77,7 +77,7 @@ pub fn conv2d_finished(
     let dtype = input.dtype();
     let has_its_format = |addend: &Tensor<4>| addend.dtype() == dtype;
     if kernels == Kernels::Cpu && finish.addend.as_ref().is_none_or(has_its_format) {
-        return operations::forward_finished(input, cast(weight, dtype, kernels), slide, finish);
+        return operations::forward_finished(input, weight, slide, finish);
     }
     finish.apply(conv2d(input, weight, slide, kernels), dtype, kernels)
 }
@@ -108,11 +108,12 @@ pub fn conv2d_backward(
         Kernels::Composed => weight_backward_composed(input(), weight.clone(), gradient.clone(), slide),
     });
     let input_gradient = wanted[0].then(|| {
-        let weight = cast(weight, gradient.dtype(), kernels);
+        let dtype = gradient.dtype();
+        let narrow = |weight| cast(weight, dtype, kernels);
         match kernels {
             Kernels::Cpu => operations::input_backward(input_shape, weight, gradient, slide),
-            Kernels::Gpu => on_gpu::input_backward(input_shape, weight, gradient, slide),
-            Kernels::Composed => input_backward_composed(input_shape, weight, gradient, slide),
+            Kernels::Gpu => on_gpu::input_backward(input_shape, narrow(weight), gradient, slide),
+            Kernels::Composed => input_backward_composed(input_shape, narrow(weight), gradient, slide),
         }
     });
     ConvGradients { input: input_gradient, weight: weight_gradient }

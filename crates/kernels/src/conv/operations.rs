@@ -21,8 +21,10 @@ use super::{
 };
 use crate::{
     any_tensor::ranked,
+    cast::cast,
     custom_op::CustomOp,
     flex_tensor::{tensor, zeros},
+    kernels::Kernels,
     stored_float::{StoredFloat, StoredFloats, by_dtype},
     uninit,
     window::{Axis, backward_grids},
@@ -44,13 +46,13 @@ fn shapes(input: [usize; 4], weight: [usize; 4], slide: Slide) -> (ConvSizes, [A
     (sizes, axes)
 }
 
-/// The output of a convolution, in the format of input and weight.
+/// The output of a convolution, in the format of the input.
 pub(super) fn forward(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> Tensor<4> {
     let (sizes, axes) = shapes(input.dims(), weight.dims(), slide);
     multiply("conv2d", [input, weight], ConvProduct::forward(sizes), vec![axes], None)
 }
 
-/// The finished output of a convolution, in the format of input and weight.
+/// The finished output of a convolution, in the format of the input.
 pub(super) fn forward_finished(
     input: Tensor<4>,
     weight: Tensor<4>,
@@ -61,7 +63,7 @@ pub(super) fn forward_finished(
     multiply("conv2d", [input, weight], ConvProduct::forward(sizes), vec![axes], Some(finish))
 }
 
-/// The input's gradient, in the format of weight and gradient.
+/// The input's gradient, in the format of the output's.
 pub(super) fn input_backward(
     input: [usize; 4],
     weight: Tensor<4>,
@@ -73,15 +75,18 @@ pub(super) fn input_backward(
     multiply("conv2d_input_backward", [gradient, weight], ConvProduct::backward(sizes), grids, None)
 }
 
-/// Computes a convolution forward or back to the input, by the matrix unit or by Winograd's algorithm where they are faster.
+/// Computes a convolution forward or back to the input, by the matrix unit or by Winograd's algorithm where they are faster. Weights
+/// are rounded to the format of the input: by the matrix unit's algorithms while they pack them.
 fn multiply(
     name: &'static str,
-    inputs: [Tensor<4>; 2],
+    [read, weight]: [Tensor<4>; 2],
     product: ConvProduct,
     grids: Vec<[Axis; 2]>,
     finish: Option<Finish>,
 ) -> Tensor<4> {
-    let dtype = inputs[0].dtype();
+    let dtype = read.dtype();
+    let inputs =
+        if weight.dtype() == DType::F32 { [read, weight] } else { [read, cast(weight, dtype, Kernels::Cpu)] };
     if let Some(winograd) = WinogradByUnit::where_it_pays(product, &grids, dtype) {
         return multiply_by::<bf16>(name, inputs, &winograd, finish);
     }
@@ -94,6 +99,8 @@ fn multiply(
         Some(unit) => return multiply_by::<f32>(name, inputs, &unit, finish),
         None => {}
     }
+    let [read, weight] = inputs;
+    let inputs = [read, cast(weight, dtype, Kernels::Cpu)];
     by_dtype!(dtype, E => match fewer {
         Some(winograd) => multiply_by::<E>(name, inputs, &winograd, finish),
         None => multiply_by::<E>(name, inputs, &Gather::new(product, grids), finish),
@@ -126,10 +133,10 @@ fn multiplied<E: StoredFloat>(
     inputs: &[FlexTensor],
     rectify: bool,
 ) -> FlexTensor {
-    let factors = [0, 1].map(|index: usize| E::values(&inputs[index]));
+    let source = E::values(&inputs[0]);
     let finishing = Finishing::of(&inputs[2..], rectify);
     let shape = algorithm.frame().product.shape();
-    let write = |target: &mut [MaybeUninit<E>]| algorithm.run(factors, target, finishing.as_ref());
+    let write = |target: &mut [MaybeUninit<E>]| algorithm.run(source, &inputs[1], target, finishing.as_ref());
     // SAFETY: the tasks cover the target and all run. Each writes all its rows: every pixel is in one grid or in one patch,
     // and pixels in no grid are written before.
     let elements = unsafe { uninit::written(shape.iter().product(), write) };

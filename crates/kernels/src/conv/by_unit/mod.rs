@@ -8,8 +8,10 @@ mod grid;
 
 use std::ops::Range;
 
+use burn::tensor::bf16;
 use burn_backend::DType;
-use oomph_bf16::{Line, MatrixUnit, SIDE, Vectors, lines};
+use burn_flex::FlexTensor;
+use oomph_bf16::{Element, Line, MatrixUnit, Rounded, SIDE, Vectors, lines};
 use oomph_core::{Account, charge};
 
 use super::{
@@ -19,6 +21,7 @@ use super::{
 use crate::{
     custom_op::split,
     matrix_unit::{UnitElement, elements_around_lines, elements_of_lines, parts_of, unit_for},
+    stored_float::StoredFloats,
     tile::Tile,
     uninit,
     window::Axis,
@@ -102,11 +105,32 @@ impl ByUnit {
         [columns * self.most_rows(), elements_around_lines(columns, inner, self.parts)]
     }
 
+    /// Packs all weights: grid by grid, part by part of the inner indices, strip by strip of rows.
+    fn pack_all<W: Element>(&self, weights: &[W], memory: Vec<Line>) -> Vec<Line> {
+        const STEPS: usize = INNER / SIDE;
+        let rows = self.product.rows;
+        let (strips, of_step) = (rows.div_ceil(SIDE), lines(1, 1, W::PARTS));
+        let steps = |grid: &Grid| grid.inner(self.product).div_ceil(SIDE);
+        let count: usize = self.grids.iter().map(|grid| strips * steps(grid)).sum();
+        uninit::filled_in(memory, count * of_step, of_step, |index, to| {
+            let is_before = |grid: &&Grid| grid.weights <= index * of_step;
+            // The first grid begins with the first step.
+            let Some(grid) = self.grids.iter().rfind(is_before) else { return };
+            let index = index - grid.weights / of_step;
+            let (part, index) = (index / (strips * STEPS), index % (strips * STEPS));
+            let of_part = STEPS.min(steps(grid) - part * STEPS);
+            let [row, inner] = [index / of_part, part * STEPS + index % of_part].map(|at| at * SIDE);
+            let [rows, inner] =
+                [row..rows.min(row + SIDE), inner..grid.inner(self.product).min(inner + SIDE)];
+            self.pack_weights(grid, weights, rows, inner, to);
+        })
+    }
+
     /// Packs some weights of at most 32 rows, of at most 32 inner indices.
-    fn pack_weights<E: UnitElement>(
+    fn pack_weights<W: Element>(
         &self,
         grid: &Grid,
-        weights: &[E],
+        weights: &[W],
         rows: Range<usize>,
         inner: Range<usize>,
         to: &mut [Line],
@@ -119,7 +143,7 @@ impl ByUnit {
             let all = Vectors::along(weights, all_inner, self.product.rows);
             return self.unit.pack_left(all.some_of(rows, inner), to);
         }
-        let mut gathered = [[E::ZERO; SIDE]; SIDE];
+        let mut gathered = [[W::default(); SIDE]; SIDE];
         let count = inner.len();
         for (index, to) in inner.zip(&mut gathered) {
             let first = index / taps * of_channel + grid.kernel[index % taps];
@@ -207,25 +231,11 @@ impl<E: UnitElement> ConvAlgorithm<E> for ByUnit {
         }
     }
 
-    /// Grid by grid, part by part of the inner indices, strip by strip of rows.
-    fn pack(&self, weights: &[E], memory: Vec<Line>) -> Vec<Line> {
-        const STEPS: usize = INNER / SIDE;
-        let rows = self.product.rows;
-        let (strips, of_step) = (rows.div_ceil(SIDE), lines(1, 1, E::PARTS));
-        let steps = |grid: &Grid| grid.inner(self.product).div_ceil(SIDE);
-        let count: usize = self.grids.iter().map(|grid| strips * steps(grid)).sum();
-        uninit::filled_in(memory, count * of_step, of_step, |index, to| {
-            let is_before = |grid: &&Grid| grid.weights <= index * of_step;
-            // The first grid begins with the first step.
-            let Some(grid) = self.grids.iter().rfind(is_before) else { return };
-            let index = index - grid.weights / of_step;
-            let (part, index) = (index / (strips * STEPS), index % (strips * STEPS));
-            let of_part = STEPS.min(steps(grid) - part * STEPS);
-            let [row, inner] = [index / of_part, part * STEPS + index % of_part].map(|at| at * SIDE);
-            let [rows, inner] =
-                [row..rows.min(row + SIDE), inner..grid.inner(self.product).min(inner + SIDE)];
-            self.pack_weights(grid, weights, rows, inner, to);
-        })
+    fn pack(&self, weights: &FlexTensor, memory: Vec<Line>) -> Vec<Line> {
+        match StoredFloats::of(weights) {
+            StoredFloats::F32(wide) if self.parts == bf16::PARTS => self.pack_all(Rounded::all(wide), memory),
+            _ => self.pack_all(E::values(weights), memory),
+        }
     }
 
     #[inline(always)]

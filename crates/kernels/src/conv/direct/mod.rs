@@ -10,7 +10,8 @@ use std::ops::Range;
 
 use burn::tensor::bf16;
 use burn_backend::DType;
-use oomph_bf16::{Line, MatrixUnit, PlaneUnit, Planes, SIDE, Vectors};
+use burn_flex::FlexTensor;
+use oomph_bf16::{Element, Line, MatrixUnit, PlaneUnit, Planes, Rounded, SIDE, Vectors};
 use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
@@ -22,6 +23,7 @@ use crate::{
     custom_op::split,
     matrix_unit::{OF_LINE, unit_for},
     simd::vectorised,
+    stored_float::{StoredFloat, StoredFloats},
     tile::Tile,
     window::Axis,
 };
@@ -116,17 +118,35 @@ impl Direct {
         [AT_ONCE * SIDE * SIDE, self.product.channels / 2 * of_plane]
     }
 
+    /// Packs all weights: grid by grid, strip by strip of rows, 32 channels by 32, and tap by tap in them.
+    fn pack_all<W: Element>(&self, weights: &[W], memory: Vec<Line>) -> Vec<Line> {
+        let ConvProduct { rows, channels, .. } = self.product;
+        let [strips, steps] = [rows, channels].map(|count| count.div_ceil(SIDE));
+        let lines = self.grids.iter().map(|grid| strips * self.lines_of_strip(grid)).sum();
+        let mut packed = memory;
+        packed.resize(lines, Line::ZERO);
+        for grid in &self.grids {
+            let of_step = grid.kernel.len() * SIDE;
+            let of_grid = &mut packed[grid.weights..][..strips * steps * of_step];
+            of_grid.par_chunks_mut(of_step).enumerate().for_each(|(index, to)| {
+                let [row, channel] = [index / steps, index % steps].map(|at| at * SIDE);
+                self.pack_weights(grid, weights, row..rows.min(row + SIDE), channel, to);
+            });
+        }
+        packed
+    }
+
     /// Packs the weights of at most 32 rows and of 32 channels, tap by tap.
-    fn pack_weights(
+    fn pack_weights<W: Element>(
         &self,
         grid: &Grid,
-        weights: &[bf16],
+        weights: &[W],
         rows: Range<usize>,
         first_channel: usize,
         to: &mut [Line],
     ) {
         let [of_row, of_channel] = self.product.weights;
-        let mut gathered = [[bf16::ZERO; SIDE]; SIDE];
+        let mut gathered = [[W::default(); SIDE]; SIDE];
         for (tap, to) in grid.kernel.iter().zip(to.chunks_exact_mut(SIDE)) {
             for (row, to) in rows.clone().zip(&mut gathered) {
                 let from = &weights[row * of_row + first_channel * of_channel + tap..];
@@ -205,22 +225,11 @@ impl ConvAlgorithm<bf16> for Direct {
         }
     }
 
-    /// Grid by grid, strip by strip of rows, 32 channels by 32, and tap by tap in them.
-    fn pack(&self, weights: &[bf16], memory: Vec<Line>) -> Vec<Line> {
-        let ConvProduct { rows, channels, .. } = self.product;
-        let [strips, steps] = [rows, channels].map(|count| count.div_ceil(SIDE));
-        let lines = self.grids.iter().map(|grid| strips * self.lines_of_strip(grid)).sum();
-        let mut packed = memory;
-        packed.resize(lines, Line::ZERO);
-        for grid in &self.grids {
-            let of_step = grid.kernel.len() * SIDE;
-            let of_grid = &mut packed[grid.weights..][..strips * steps * of_step];
-            of_grid.par_chunks_mut(of_step).enumerate().for_each(|(index, to)| {
-                let [row, channel] = [index / steps, index % steps].map(|at| at * SIDE);
-                self.pack_weights(grid, weights, row..rows.min(row + SIDE), channel, to);
-            });
+    fn pack(&self, weights: &FlexTensor, memory: Vec<Line>) -> Vec<Line> {
+        match StoredFloats::of(weights) {
+            StoredFloats::F32(wide) => self.pack_all(Rounded::all(wide), memory),
+            _ => self.pack_all(bf16::values(weights), memory),
         }
-        packed
     }
 
     #[inline(always)]

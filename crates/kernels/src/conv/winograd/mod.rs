@@ -20,6 +20,7 @@ mod points;
 
 use std::ops::Range;
 
+use burn_flex::FlexTensor;
 use oomph_core::{Account, charge};
 
 use super::{
@@ -56,7 +57,8 @@ impl<E: StoredFloat> ConvAlgorithm<E> for Winograd {
         }
     }
 
-    fn pack(&self, weights: &[E], memory: Vec<f32>) -> Vec<f32> {
+    fn pack(&self, weights: &FlexTensor, memory: Vec<f32>) -> Vec<f32> {
+        let weights = E::values(weights);
         let count = self.weight_elements();
         uninit::made_in(memory, count, |memory| fill_tiles(|| self.tiles(weights, memory))).0
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use burn::tensor::bf16;
+use burn_backend::DType;
 use oomph_bf16::{Line, MatrixUnit, POINTS, Rounded, SIDE, Vectors};
 
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
         winograd::{TAPS, kernel_points},
     },
     simd::SimdLoops,
+    stored_float::{StoredFloats, round},
 };
 
 /// Channels that are transformed at once.
@@ -19,7 +20,8 @@ const CHANNELS: usize = 16;
 /// Packs the points of the kernels of some rows, at most 32, for all channels: a strip for each point.
 pub(super) struct KernelPacking<'a> {
     pub(super) unit: MatrixUnit,
-    pub(super) weights: &'a [bf16],
+    /// In 16 bits, or in 32 to be rounded.
+    pub(super) weights: StoredFloats<'a>,
     /// Elements between the weights of two rows, and of two channels.
     pub(super) apart: [usize; 2],
     pub(super) channels: usize,
@@ -57,12 +59,24 @@ impl KernelPacking<'_> {
     fn points(&self, row: usize, first: usize) -> [[f32; CHANNELS]; POINTS] {
         let [of_row, of_channel] = self.apart;
         let mut kernels = [[0.0; CHANNELS]; TAPS];
-        for index in 0..CHANNELS {
-            let kernel = lanes::<_, TAPS>(self.weights, row * of_row + (first + index) * of_channel);
-            for (to, weight) in kernels.iter_mut().zip(kernel) {
-                // What is not a number needs no quiet bit here.
-                to[index] = f32::from_bits(u32::from(weight.to_bits()) << 16);
+        let at = |index: usize| row * of_row + (first + index) * of_channel;
+        match self.weights {
+            StoredFloats::F32(weights) => {
+                for index in 0..CHANNELS {
+                    let kernel = lanes::<_, TAPS>(weights, at(index));
+                    kernels.iter_mut().zip(kernel).for_each(|(to, weight)| to[index] = *weight);
+                }
+                round(kernels.as_flattened_mut(), DType::BF16);
             }
+            StoredFloats::Bf16(weights) => {
+                for index in 0..CHANNELS {
+                    for (to, weight) in kernels.iter_mut().zip(lanes::<_, TAPS>(weights, at(index))) {
+                        // What is not a number needs no quiet bit here.
+                        to[index] = f32::from_bits(u32::from(weight.to_bits()) << 16);
+                    }
+                }
+            }
+            StoredFloats::F16(_) => {}
         }
         match self.turned {
             false => kernel_points(|tap| &kernels[tap]),

@@ -13,6 +13,7 @@ mod sums;
 
 use burn::tensor::bf16;
 use burn_backend::DType;
+use burn_flex::FlexTensor;
 use oomph_bf16::{Line, MatrixUnit, POINTS, SIDE, WinogradUnit};
 
 use super::{
@@ -24,6 +25,7 @@ use crate::{
     custom_op::split,
     matrix_unit::{OF_LINE, unit_for},
     simd::vectorised,
+    stored_float::StoredFloats,
     tile::Tile,
     uninit,
     window::Axis,
@@ -182,7 +184,8 @@ impl ConvAlgorithm<bf16> for WinogradByUnit {
     }
 
     /// Strip by strip of rows, and point by point in them.
-    fn pack(&self, weights: &[bf16], memory: Vec<Line>) -> Vec<Line> {
+    fn pack(&self, weights: &FlexTensor, memory: Vec<Line>) -> Vec<Line> {
+        let weights = StoredFloats::of(weights);
         let ConvProduct { channels, rows, weights: apart, .. } = self.product;
         let (unit, turned) = (self.unit, self.turned);
         let of_strip = POINTS * channels;
