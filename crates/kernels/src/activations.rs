@@ -36,7 +36,7 @@ pub(crate) fn tanh<const FUSED: bool>(x: f32) -> f32 {
     let x = x.clamp(-LIMIT, LIMIT);
     let square = x * x;
     let mut above = 1.328_313e-8;
-    for coefficient in [2.055_757_1e-5, 3.492_460_6e-3, 0.133_783_92, 1.0] {
+    for coefficient in [2.055_757e-5, 3.492_460_6e-3, 0.133_783_92, 1.0] {
         above = multiply_add::<FUSED>(above, square, coefficient);
     }
     let mut below = 7.747_318_6e-7;
