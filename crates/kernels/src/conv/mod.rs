@@ -315,6 +315,29 @@ mod tests {
     }
 
     #[test]
+    fn kernels_of_32_bits_are_rounded_as_by_a_cast() {
+        let tensor = |dims: [usize; 4]| {
+            let values = (0..dims.iter().product()).map(|at: usize| (at * 7919 % 1013) as f32 / 1013.0 - 0.5);
+            Tensor::<4>::from_data(TensorData::new(values.collect::<Vec<f32>>(), dims), &Device::flex())
+        };
+        for (case, dtype) in cases().into_iter().flat_map(|case| [(case, DType::BF16), (case, DType::F16)]) {
+            let [input, weight, output] = case.dims();
+            let narrow = |tensor| cast(tensor, dtype, Kernels::Cpu);
+            let [x, g] = [input, output].map(|dims| narrow(tensor(dims)));
+            let both = [tensor(weight), narrow(tensor(weight))].map(|w| {
+                let made = conv2d(x.clone(), w.clone(), case.slide, Kernels::Cpu);
+                let x = x.clone();
+                let back = conv2d_backward(|| x, input, w, g.clone(), case.slide, [true; 2], Kernels::Cpu);
+                [Some(made), back.input].map(|tensor| {
+                    let wide = cast(tensor.expect("it is wanted"), DType::F32, Kernels::Cpu);
+                    AnyTensor::from(wide).to_host().expect("the CPU does not fail")
+                })
+            });
+            assert_eq!(both[0], both[1], "{case:?} {dtype:?}");
+        }
+    }
+
+    #[test]
     fn of_an_empty_batch_the_gradient_of_kernels_is_zero() {
         for dtype in [DType::F32, DType::BF16] {
             for taps in [1, 3] {

@@ -76,6 +76,7 @@ impl KernelPacking<'_> {
                     }
                 }
             }
+            // The unit multiplies no such numbers.
             StoredFloats::F16(_) => {}
         }
         match self.turned {
