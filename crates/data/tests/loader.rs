@@ -158,7 +158,7 @@ fn more_than_a_batch_a_worker_is_loaded_ahead_only_after_a_wait() {
     let is_slow = Arc::new(AtomicBool::new(false));
     let slow = is_slow.clone();
     let source = Users::new(160, move |index, augment| {
-        thread::sleep(Duration::from_millis(if slow.load(Ordering::Relaxed) { 20 } else { 0 }));
+        thread::sleep(Duration::from_millis(if slow.load(Ordering::Relaxed) { 100 } else { 0 }));
         plain(index, augment)
     });
     let options = LoaderOptions { prefetch: 6, ..options(2, OnCorrupt::Fail) };
@@ -170,8 +170,8 @@ fn more_than_a_batch_a_worker_is_loaded_ahead_only_after_a_wait() {
         while asked() < 8 * batches && start.elapsed() < Duration::from_secs(20) {
             thread::sleep(Duration::from_millis(1));
         }
-        // Enough time for a worker without a bound to run ahead.
-        thread::sleep(Duration::from_millis(50));
+        // Enough time for a worker without a bound to run ahead, and for a batch to be put on the shelf.
+        thread::sleep(Duration::from_millis(200));
         assert_eq!(asked(), 8 * batches);
     };
     for taken in 1..=4 {

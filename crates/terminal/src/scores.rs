@@ -135,9 +135,7 @@ impl NamedScores<'_> {
     fn matrix(&self, classes: &ClassScores) -> String {
         let all = 0..classes.classes();
         let names: Vec<_> = all.clone().map(|class| self.name(class)).collect();
-        let counts = |truth: usize| {
-            all.clone().map(move |predicted| grouped(classes.count(truth, predicted) as usize))
-        };
+        let counts = |truth| classes.row(truth).into_iter().map(|count| grouped(count as usize));
         let widths: Vec<_> = all
             .clone()
             .map(|column| {
@@ -177,9 +175,9 @@ impl NamedScores<'_> {
         );
         let top = left + 28;
         for truth in all.clone() {
-            let samples: u64 = all.clone().map(|predicted| classes.count(truth, predicted)).sum();
-            for predicted in all.clone() {
-                let count = classes.count(truth, predicted);
+            let row = classes.row(truth);
+            let samples: u64 = row.iter().sum();
+            for (predicted, count) in row.into_iter().enumerate() {
                 let share = if samples == 0 { 0.0 } else { count as f64 / samples as f64 };
                 let (x, y) = (left + predicted * cell, top + truth * cell);
                 // From white to a dark blue.

@@ -152,10 +152,7 @@ impl<C> SegmentedLayer<C> {
             Kernels::Gpu if !recompute => steps.div_ceil(2),
             Kernels::Gpu | Kernels::Composed => length_of_runs(steps),
         };
-        let of_run = match kernels {
-            Kernels::Cpu if keeps => length_of_runs(steps),
-            Kernels::Cpu | Kernels::Gpu | Kernels::Composed => at_once,
-        };
+        let of_run = if keeps && kernels == Kernels::Cpu { length_of_runs(steps) } else { at_once };
         let new = || zeros([batch, steps, self.units()], self.dtype, self.bias.clone(), kernels);
         let mut outputs = if at_once < steps { RunOutputs::There(new()) } else { RunOutputs::New };
         let (mut kept, mut state) = (Vec::new(), start);
