@@ -18,6 +18,7 @@ mod pipeline_bubble;
 mod plan_accuracy;
 mod program;
 mod roofline;
+mod scaling;
 mod stock_burn;
 mod time_accuracy;
 mod vulkan;
@@ -41,7 +42,7 @@ struct Tool {
 }
 
 /// All tools, in the order in which they are listed.
-const TOOLS: [Tool; 20] = [
+const TOOLS: [Tool; 21] = [
     Tool {
         name: "docs",
         arguments: "[--check]",
@@ -113,6 +114,12 @@ const TOOLS: [Tool; 20] = [
         arguments: "[--save] [--bf16] [--times] [NETWORK …]",
         summary: "compares the kernels of a training step with the limits of the machine (1 min)",
         run: roofline::run,
+    },
+    Tool {
+        name: "scaling",
+        arguments: "[--save] [NETWORK …]",
+        summary: "simulates a training step on more cores than the machine has (5 min)",
+        run: scaling::run,
     },
     Tool {
         name: "loading",

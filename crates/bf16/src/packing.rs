@@ -42,6 +42,17 @@ pub trait Load: Sized {
     /// # Safety
     /// As for [`along`](Self::along).
     unsafe fn across(elements: [&[Self]; 2]) -> [__m512i; MOST_PARTS];
+
+    /// Two elements, one behind the other, of 32 vectors each: those of the first 16, and those of the others.
+    ///
+    /// # Safety
+    /// As for [`along`](Self::along).
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+    unsafe fn across_both([even, odd]: [&[Self]; 2]) -> [[__m512i; MOST_PARTS]; 2] {
+        // SAFETY: the caller promises the instructions.
+        unsafe { [Self::across([even, odd]), Self::across([&even[OF_TILE..], &odd[OF_TILE..]])] }
+    }
 }
 
 impl Load for bf16 {
@@ -61,7 +72,36 @@ impl Load for bf16 {
         let [even, odd] = [half_register(even), half_register(odd)];
         [_mm512_or_si512(even, _mm512_slli_epi32::<16>(odd)), zero, zero]
     }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+    unsafe fn across_both([even, odd]: [&[Self]; 2]) -> [[__m512i; MOST_PARTS]; 2] {
+        assert!(even.len() >= SIDE && odd.len() >= SIDE);
+        let zero = _mm512_setzero_si512();
+        // SAFETY: there are as many elements.
+        let (even, odd) =
+            unsafe { (_mm512_loadu_si512(even.as_ptr().cast()), _mm512_loadu_si512(odd.as_ptr().cast())) };
+        // SAFETY: the constants are as long as a register.
+        let (first, second) = unsafe {
+            (_mm512_loadu_si512(PAIRS[0].as_ptr().cast()), _mm512_loadu_si512(PAIRS[1].as_ptr().cast()))
+        };
+        let first = _mm512_permutex2var_epi16(even, first, odd);
+        [[first, zero, zero], [_mm512_permutex2var_epi16(even, second, odd), zero, zero]]
+    }
 }
+
+/// Where an element of one register stands, and the element of another one with the same place: of the first 16 elements, and of the others.
+const PAIRS: [[u16; SIDE]; 2] = {
+    let mut pairs = [[0; SIDE]; 2];
+    let mut at = 0;
+    while at < SIDE {
+        let place = [at / OF_TILE, at % OF_TILE * 2];
+        pairs[place[0]][place[1]] = at as u16;
+        pairs[place[0]][place[1] + 1] = (SIDE + at) as u16;
+        at += 1;
+    }
+    pairs
+};
 
 /// Sixteen elements, each in the lower half of 32 bits.
 #[inline]
@@ -194,8 +234,15 @@ fn upper_halves() -> __m512i {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 pub(crate) unsafe fn pack<E: Element>(vectors: Vectors<'_, E>, by_pair: bool, to: &mut [Line]) {
     let steps = vectors.inner.div_ceil(SIDE);
+    let whole = if by_pair && vectors.are_across { [vectors.count, vectors.inner] } else { [0, 0] };
+    let [whole_strips, whole_steps] = whole.map(|count| count / SIDE);
+    // SAFETY: the caller promises the instructions.
+    unsafe { put_pairs(vectors, [whole_strips, whole_steps], to) };
     for (index, lines) in to.chunks_exact_mut(SIDE * E::PARTS).enumerate() {
         let (strip, step) = (index / steps, index % steps);
+        if strip < whole_strips && step < whole_steps {
+            continue;
+        }
         for half in 0..SIDE / OF_TILE {
             let place = [strip * SIDE + half * OF_TILE, step * SIDE];
             if place[0] >= vectors.count {
@@ -206,6 +253,34 @@ pub(crate) unsafe fn pack<E: Element>(vectors: Vectors<'_, E>, by_pair: bool, to
             let is_by_pair = unsafe { put(vectors, place, &mut lines[half * OF_TILE..]) };
             if is_by_pair != by_pair {
                 lines[half * OF_TILE..].chunks_mut(SIDE).for_each(|lines| turn(&mut lines[..OF_TILE]));
+            }
+        }
+    }
+}
+
+/// Puts the pairs of elements of whole strips and steps to their lines. Elements that lie side by side in memory are read one behind the
+/// other, over all strips: strip by strip the processor would not foresee what is read next.
+///
+/// # Safety
+/// As for [`pack`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+unsafe fn put_pairs<E: Element>(vectors: Vectors<'_, E>, [strips, steps]: [usize; 2], to: &mut [Line]) {
+    let Vectors { elements, stride, inner, .. } = vectors;
+    let of_strip = inner.div_ceil(SIDE) * SIDE * E::PARTS;
+    for pair in 0..steps * OF_TILE {
+        let even = &elements[2 * pair * stride..][..strips * SIDE];
+        let odd = &elements[(2 * pair + 1) * stride..][..strips * SIDE];
+        let first = pair / OF_TILE * SIDE * E::PARTS + pair % OF_TILE;
+        for strip in 0..strips {
+            // SAFETY: the caller promises the instructions.
+            let halves = unsafe { E::across_both([&even[strip * SIDE..], &odd[strip * SIDE..]]) };
+            for (half, parts) in halves.iter().enumerate() {
+                for part in 0..E::PARTS {
+                    let line = &raw mut to[strip * of_strip + first + part * SIDE + half * OF_TILE];
+                    // SAFETY: a line is as large as a register, and aligned.
+                    unsafe { _mm512_store_si512(line.cast(), parts[part]) };
+                }
             }
         }
     }

@@ -136,11 +136,16 @@ fn a_batch_holds_the_samples_of_its_order() {
 
 #[test]
 fn no_more_batches_are_in_flight_than_prefetched() {
-    let source = Users::new(800, plain);
+    let source = Users::new(800, |index, augment| {
+        thread::sleep(Duration::from_millis(2));
+        plain(index, augment)
+    });
     let options = LoaderOptions { prefetch: 3, ..options(4, OnCorrupt::Fail) };
     let order = SampleOrder::eval(800, 8);
     let mut loader = Loader::start(source.clone(), Split::Train, order, 0, 0, None, &options);
-    for taken in 0..4 {
+    // The second batch is waited for, so from then on as many are made as may be.
+    (0..2).for_each(|_| drop(loader.next().expect("a batch").expect("valid samples")));
+    for taken in 2..6 {
         let expected = (taken + 3) * 8;
         let deadline = Instant::now() + Duration::from_secs(30);
         while source.asked.load(Ordering::Relaxed) < expected && Instant::now() < deadline {
@@ -154,14 +159,14 @@ fn no_more_batches_are_in_flight_than_prefetched() {
 }
 
 #[test]
-fn more_than_a_batch_a_worker_is_loaded_ahead_only_after_a_wait() {
+fn more_than_one_batch_is_loaded_ahead_only_after_a_wait() {
     let is_slow = Arc::new(AtomicBool::new(false));
     let slow = is_slow.clone();
     let source = Users::new(160, move |index, augment| {
         thread::sleep(Duration::from_millis(if slow.load(Ordering::Relaxed) { 100 } else { 0 }));
         plain(index, augment)
     });
-    let options = LoaderOptions { prefetch: 6, ..options(2, OnCorrupt::Fail) };
+    let options = LoaderOptions { prefetch: 6, ..options(4, OnCorrupt::Fail) };
     let order = SampleOrder::train(160, 8, 1, LastBatch::Keep);
     let mut loader = Loader::start(source.clone(), Split::Train, order, 0, 0, Some(1), &options);
     let asked = || source.asked.load(Ordering::Relaxed);
@@ -176,13 +181,13 @@ fn more_than_a_batch_a_worker_is_loaded_ahead_only_after_a_wait() {
     };
     for taken in 1..=4 {
         assert!(loader.next().is_some_and(|batch| batch.is_ok()));
-        waits_for(taken + 2);
+        waits_for(taken + 1);
     }
     is_slow.store(true, Ordering::Relaxed);
-    // Two are there, and the third one is slow.
-    (0..3).for_each(|_| assert!(loader.next().is_some_and(|batch| batch.is_ok())));
+    // One is there, and the second one is slow: from then on each worker makes one.
+    (0..2).for_each(|_| assert!(loader.next().is_some_and(|batch| batch.is_ok())));
     is_slow.store(false, Ordering::Relaxed);
-    waits_for(7 + 4);
+    waits_for(6 + 4);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::{
     custom_op::CustomOp,
     flex_tensor::vector,
     kernels::Kernels,
+    workers,
 };
 
 /// −y log σ(x) − (1 − y) log(1 − σ(x)) of each logit x and target y, composed of Burn's operations: x (½ − y) + |x| / 2 +
@@ -69,7 +70,7 @@ fn own_losses(logits: &FlexTensor, targets: &FlexTensor, smoothing: f32) -> Flex
         };
         (logits.iter().zip(targets).map(loss).sum::<f64>() / width as f64) as f32
     };
-    vector(logits.par_chunks(width).zip(targets.par_chunks(width)).map(of_row).collect())
+    vector(workers::map(logits.par_chunks(width).zip(targets.par_chunks(width)), of_row).collect())
 }
 
 fn smooth(target: f32, smoothing: f32) -> f32 {

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::{
     simd::{SimdLoops, vectorised},
     stored_float::{BLOCK, Buffer, StoredFloat, StoredFloats, by_dtype},
-    uninit,
+    uninit, workers,
 };
 
 /// Elements that make a task worth its cost.
@@ -91,7 +91,7 @@ fn written<E: StoredFloat>(tensor: &FlexTensor, row: usize, change: &ChangeBlock
 fn each_task<E: Send>(elements: &mut [E], row: usize, work: impl Fn(usize, &mut [E]) + Sync) {
     let of_task = row * (TASK / row).max(1);
     let tasks = elements.par_chunks_mut(of_task).enumerate();
-    tasks.for_each(|(index, elements)| work(index * of_task, elements));
+    workers::for_each(tasks, |(index, elements)| work(index * of_task, elements));
 }
 
 /// The blocks of some rows of `count` elements: parts of a row, or as many short rows as a block has space for.

@@ -13,6 +13,7 @@ use crate::{
     gpu::{self, on_gpu},
     indices::indices,
     kernels::Kernels,
+    workers,
 };
 
 /// The loss of each row, and the values that backward needs: log softmax(x)ᵢ is xᵢ − greatest − log_sum.
@@ -74,7 +75,7 @@ fn own_losses(logits: &FlexTensor, classes: &FlexTensor, smoothing: f32) -> Vec<
         let target = (1.0 - smoothing) * picked + smoothing * mean as f32;
         (log_sum - target, greatest, log_sum)
     };
-    let rows: Vec<(f32, f32, f32)> = values.par_chunks(width).zip(&classes).map(of).collect();
+    let rows: Vec<(f32, f32, f32)> = workers::map(values.par_chunks(width).zip(&classes), of).collect();
     let column = |of: fn(&(f32, f32, f32)) -> f32| vector(rows.iter().map(of).collect());
     vec![column(|row| row.0), column(|row| row.1), column(|row| row.2)]
 }

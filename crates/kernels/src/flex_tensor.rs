@@ -2,9 +2,11 @@
 
 use burn_backend::{DType, Shape};
 use burn_flex::FlexTensor;
-use rayon::prelude::*;
 
-use crate::stored_float::{StoredFloat, StoredFloats, by_dtype};
+use crate::{
+    stored_float::{StoredFloat, StoredFloats, by_dtype},
+    uninit,
+};
 
 /// The elements of a contiguous 32-bit tensor.
 pub(crate) fn floats(tensor: &FlexTensor) -> &[f32] {
@@ -20,13 +22,10 @@ pub(crate) fn floats(tensor: &FlexTensor) -> &[f32] {
 /// A vector of zeros. A large one is written by all threads, since one thread would keep the others waiting.
 pub(crate) fn zeros<E: StoredFloat>(count: usize) -> Vec<E> {
     const TASK: usize = 16 << 10;
-    /// Elements that are written at once. A count that is no multiple would allocate too much.
-    const PIECE: usize = 256;
-    if count < 8 * TASK || !count.is_multiple_of(PIECE) {
+    if count < 8 * TASK {
         return vec![E::ZERO; count];
     }
-    let pieces = (0..count / PIECE).into_par_iter().with_min_len(TASK / PIECE);
-    pieces.map(|_| [E::ZERO; PIECE]).collect::<Vec<_>>().into_flattened()
+    uninit::filled_in(Vec::with_capacity(count), count, TASK, |_, _| ())
 }
 
 /// A tensor of zeros.

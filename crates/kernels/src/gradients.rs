@@ -15,6 +15,7 @@ use crate::{
     host::DeviceError,
     kernels::Kernels,
     simd::{SimdLoops, vectorised},
+    workers,
 };
 
 /// A number to multiply with.
@@ -69,7 +70,7 @@ fn squares_in_place(tensor: &AnyTensor) -> f64 {
         vectorised(Squares { values, sum: &mut sum });
         sum
     };
-    let tasks: Vec<f64> = floats(&tensor).par_chunks(TASK).map(squares).collect();
+    let tasks: Vec<f64> = workers::map(floats(&tensor).par_chunks(TASK), squares).collect();
     tasks.iter().sum()
 }
 

@@ -89,4 +89,4 @@ pub use optimizer_step::{AdamStep, AdamStepped, AdamTensors, SgdStep, SgdStepped
 pub use prefetch::leave_caches;
 pub use sequence::{place_steps, zeros};
 pub use storage::Storage;
-pub use timing::{TimedOperation, timed};
+pub use timing::{TimedOperation, timed, timed_for};

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::{
     any_tensor::AnyTensor, custom_op::CustomOp, flex_tensor::floats, gpu::on_gpu, kernels::Kernels,
-    sequence::zeros_by_kernel, simd::by_vectors,
+    sequence::zeros_by_kernel, simd::by_vectors, workers,
 };
 
 /// A step of stochastic gradient descent, as in PyTorch's `SGD`, by our own kernel.
@@ -352,7 +352,7 @@ fn in_place<const N: usize>(
         };
         match &mut pieces[..] {
             [one] => work((0, one)),
-            pieces => pieces.par_iter_mut().enumerate().for_each(work),
+            pieces => workers::for_each(pieces.par_iter_mut().enumerate(), work),
         }
         drop(pieces);
         inputs

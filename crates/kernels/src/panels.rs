@@ -17,6 +17,7 @@ use crate::{
     stored_float::StoredFloat,
     tile::{Factors, TakeTile, Tile, TileColumn},
     uninit::{self, Appended},
+    workers,
 };
 
 /// Inner indices multiplied at once: that many rows of a panel fit into the first-level cache.
@@ -91,7 +92,7 @@ impl Panelled {
 
     /// Rows that a task puts into panels. It reads them whole, as the processor foresees.
     fn rows_of_block(self) -> usize {
-        self.inner.div_ceil(4 * rayon::current_num_threads()).clamp(8, 64)
+        self.inner.div_ceil(4 * workers::threads()).clamp(8, 64)
     }
 
     /// Elements of a block of rows in a panel.

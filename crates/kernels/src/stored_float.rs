@@ -13,7 +13,7 @@ pub(crate) const BLOCK: usize = 512;
 pub(crate) type Buffer = [f32; BLOCK];
 
 /// A float type that a tensor stores.
-pub(crate) trait StoredFloat: Copy + Send + Sync {
+pub(crate) trait StoredFloat: Copy + Default + Send + Sync {
     const ZERO: Self;
     fn widened(self) -> f32;
     fn rounded(value: f32) -> Self;

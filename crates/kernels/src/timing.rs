@@ -2,7 +2,11 @@
 
 use std::{
     cell::RefCell,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    mem,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -18,6 +22,9 @@ pub struct TimedOperation {
     /// Products of two numbers that vectors computed, with those of rows and columns that only fill tiles. 0 where the matrix unit
     /// multiplies, and where nothing is a product of matrices.
     pub products: u64,
+    /// Behind [`timed_for`], the times of the tasks of each region. Threads can do the tasks of a region at once. Between two regions
+    /// all wait, and before the first and behind the last one thread works alone.
+    pub regions: Vec<Vec<Duration>>,
 }
 
 /// How many calls of [`timed`] run, in any thread.
@@ -25,6 +32,12 @@ static TIMERS: AtomicUsize = AtomicUsize::new(0);
 
 /// The products so far, while somebody asks.
 static PRODUCTS: AtomicU64 = AtomicU64::new(0);
+
+/// The threads that work is divided for, while [`timed_for`] runs; 0 else.
+static ASSUMED: AtomicUsize = AtomicUsize::new(0);
+
+/// The regions of the operation that runs, while [`timed_for`] runs.
+static REGIONS: Mutex<Vec<Vec<Duration>>> = Mutex::new(Vec::new());
 
 thread_local! {
     /// The operations of this thread so far; `None` if nobody asks.
@@ -59,6 +72,65 @@ pub fn timed<R>(work: impl FnOnce() -> R) -> (R, Vec<TimedOperation>) {
     (result, TIMED.take().unwrap_or_default())
 }
 
+/// As [`timed`], with the work divided as for `threads` threads, and the time of each task. To be called where one thread computes: only
+/// then no task waits for a core.
+///
+/// ```
+/// use burn::tensor::{DType, Device, Tensor};
+/// use oomph_kernels::{Kernels, cast, timed_for};
+///
+/// let ones = Tensor::<1>::ones([1 << 20], &Device::flex());
+/// let (_, operations) = timed_for(8, || cast(ones, DType::BF16, Kernels::Cpu));
+/// assert_eq!(operations[0].regions.len(), 1);
+/// assert!(operations[0].regions[0].len() >= 8);
+/// ```
+///
+/// One caller at a time: regions of several mix.
+pub fn timed_for<R>(threads: usize, work: impl FnOnce() -> R) -> (R, Vec<TimedOperation>) {
+    /// Ends the assumption, also where `work` panics.
+    struct Assumption;
+
+    impl Drop for Assumption {
+        fn drop(&mut self) {
+            ASSUMED.store(0, Relaxed);
+        }
+    }
+
+    ASSUMED.store(threads, Relaxed);
+    let _assumption = Assumption;
+    timed(work)
+}
+
+/// The threads to divide work for, if they are not those of the pool.
+pub(crate) fn assumed_threads() -> Option<usize> {
+    Some(ASSUMED.load(Relaxed)).filter(|threads| *threads > 0)
+}
+
+/// Tells that all threads begin to work, if somebody asks for tasks.
+pub(crate) fn begin_region() {
+    if ASSUMED.load(Relaxed) > 0 {
+        regions().push(Vec::new());
+    }
+}
+
+/// Does a task of a region.
+#[inline]
+pub(crate) fn task<R>(work: impl FnOnce() -> R) -> R {
+    if ASSUMED.load(Relaxed) == 0 {
+        return work();
+    }
+    let begun = Instant::now();
+    let made = work();
+    if let Some(region) = regions().last_mut() {
+        region.push(begun.elapsed());
+    }
+    made
+}
+
+fn regions() -> MutexGuard<'static, Vec<Vec<Duration>>> {
+    REGIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Counts products, if somebody asks for them.
 #[inline]
 pub(crate) fn count(products: impl FnOnce() -> usize) {
@@ -75,12 +147,14 @@ pub(crate) fn described(describe: impl FnOnce() -> OperationIr) -> Option<Operat
 /// Runs the kernel of an operation.
 pub(crate) fn kernel<R>(operation: Option<OperationIr>, kernel: impl FnOnce() -> R) -> R {
     let Some(operation) = operation else { return kernel() };
+    regions().clear();
     let (begun, before) = (Instant::now(), PRODUCTS.load(Relaxed));
     let made = kernel();
     let (time, products) = (begun.elapsed(), PRODUCTS.load(Relaxed) - before);
+    let regions = mem::take(&mut *regions());
     TIMED.with_borrow_mut(|timed| {
         if let Some(timed) = timed {
-            timed.push(TimedOperation { operation, time, products });
+            timed.push(TimedOperation { operation, time, products, regions });
         }
     });
     made

@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use crate::{
     matrix_unit::OF_LINE,
     stored_float::{StoredFloat, StoredFloats, with_values},
+    workers,
 };
 
 /// A vector of `count` elements, all written by `write`.
@@ -48,7 +49,7 @@ pub(crate) fn filled<E: Copy + Default + Send + Sync>(
     fill: impl Fn(usize, &mut [E]) + Sync,
 ) -> &mut [E] {
     let pieces = memory.par_chunks_mut(piece.max(1)).enumerate();
-    pieces.for_each(|(index, piece)| fill(index, zeroed(piece)));
+    workers::for_each(pieces, |(index, piece)| fill(index, zeroed(piece)));
     // SAFETY: the pieces cover the memory, and each was zeroed.
     unsafe { memory.assume_init_mut() }
 }
@@ -91,7 +92,7 @@ pub(crate) fn striped(
             || -> Vec<_> { stripes.iter_mut().filter_map(Iterator::next).map(Appended::new).collect() };
         std::iter::repeat_with(next).take_while(|pieces| !pieces.is_empty()).collect()
     });
-    pieces.par_iter_mut().enumerate().for_each(|(index, pieces)| {
+    workers::for_each(pieces.par_iter_mut().enumerate(), |(index, pieces)| {
         fill(index, pieces);
         pieces.iter_mut().for_each(|piece| change(piece.written()));
     });
@@ -179,29 +180,50 @@ fn zeroed<E: Copy + Default + Send + Sync>(memory: &mut [MaybeUninit<E>]) -> &mu
     unsafe { memory.assume_init_mut() }
 }
 
-/// A vector of `count` numbers that were left in its memory: any numbers, for a workspace whose reader writes them first. Zeros
+/// Types of which any bits are a value.
+///
+/// # Safety
+/// They are, and no bits of one mean nothing.
+pub(crate) unsafe trait AnyBits {}
+
+// SAFETY: any 32 bits are a number, or stand for none.
+unsafe impl AnyBits for f32 {}
+// SAFETY: a line consists of integers.
+unsafe impl AnyBits for Line {}
+
+/// A vector of `count` elements that were left in its memory: any values, for a workspace whose reader writes them first. Zeros
 /// would take 2 % of a step in 16 bits. In tests they are no numbers, so that a result that depends on them is noticed.
-pub(crate) fn left_over(count: usize) -> Vec<f32> {
-    if cfg!(any(test, miri)) {
-        return vec![f32::NAN; count];
-    }
-    let mut elements = Vec::with_capacity(count);
-    settle(elements.spare_capacity_mut());
+pub(crate) fn left_over<E: AnyBits>(count: usize) -> Vec<E> {
+    left_over_in(Vec::with_capacity(count), count)
+}
+
+/// As [`left_over`], in the memory of `elements`.
+///
+/// # Panics
+/// Panics if the capacity of `elements` is less than `count`.
+pub(crate) fn left_over_in<E: AnyBits>(mut elements: Vec<E>, count: usize) -> Vec<E> {
+    elements.clear();
+    settle(&mut elements.spare_capacity_mut()[..count]);
     // SAFETY: the capacity is at least `count`, and its elements are settled: they are as written.
     unsafe { elements.set_len(count) };
     elements
 }
 
 /// Makes what stands in the memory its values, which the compiler may not guess.
-fn settle(memory: &mut [MaybeUninit<f32>]) {
+fn settle<E: AnyBits>(memory: &mut [MaybeUninit<E>]) {
+    // Bits that stand for no number, and else zeros where the compiler knows no instructions.
+    const IS_TESTED: bool = cfg!(any(test, miri));
+    if IS_TESTED || cfg!(not(any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        // SAFETY: the memory has as many elements.
+        unsafe { memory.as_mut_ptr().write_bytes(if IS_TESTED { 0xff } else { 0 }, memory.len()) };
+        return;
+    }
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    // SAFETY: for the compiler the instructions, of which there are none, may write any numbers to the memory, as the
-    // pointer leads there. Each element is then the number that the machine's memory holds, and any bits are a number.
+    // SAFETY: for the compiler the instructions, of which there are none, may write any bits to the memory, as the pointer leads
+    // there. Each element is then what the machine's memory holds, and any bits are a value.
     unsafe {
         std::arch::asm!("/* {} */", in(reg) memory.as_mut_ptr(), options(nostack, preserves_flags));
     }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    memory.fill(MaybeUninit::new(0.0));
 }
 
 /// A vector of `count` elements, filled as by [`filled`].

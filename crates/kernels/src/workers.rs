@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-use crate::{custom_op::Workspace, uninit::left_over};
+use crate::{custom_op::Workspace, timing, uninit::left_over};
 
 /// Runs all `tasks`, at most [`Workspace::tasks`] at once. Each thread allocates its own workspace, so that it lies in the
 /// cache of its core; any numbers stand in it, such as those of the thread's previous task.
@@ -19,7 +19,7 @@ pub(crate) fn each<T>(
     workspace: Workspace,
     work: impl Fn(T, &mut [f32]) + Sync,
 ) {
-    let threads = (0..workspace.tasks.min(rayon::current_num_threads())).into_par_iter();
+    let threads = (0..workspace.tasks.min(threads())).into_par_iter();
     let workspaces = threads.map(|_| left_over(workspace.of_each));
     let used: Vec<_> = share(tasks, workspaces, |task, workspace| work(task, workspace));
     drop(used);
@@ -27,9 +27,28 @@ pub(crate) fn each<T>(
 
 /// Runs all `tasks`, which are `count`.
 pub(crate) fn all<T>(count: usize, tasks: impl Iterator<Item = T> + Send, work: impl Fn(T) + Sync) {
-    let threads = (0..count.min(rayon::current_num_threads())).into_par_iter();
+    let threads = (0..count.min(threads())).into_par_iter();
     // Nothing is to be kept: a list of `()` takes no memory.
     let _: Vec<()> = share(tasks, threads.map(|_| ()), |task, ()| work(task));
+}
+
+/// Does `work` for each item in all threads. The library divides the items evenly, and threads that are done take from others.
+pub(crate) fn for_each<I: IndexedParallelIterator>(items: I, work: impl Fn(I::Item) + Sync) {
+    map(items, &work).for_each(drop);
+}
+
+/// What `work` makes of each item, in all threads.
+pub(crate) fn map<I: IndexedParallelIterator, R: Send>(
+    items: I,
+    work: impl Fn(I::Item) -> R + Send + Sync,
+) -> impl IndexedParallelIterator<Item = R> {
+    timing::begin_region();
+    items.map(move |item| timing::task(|| work(item)))
+}
+
+/// The threads that work is divided for: those of the pool, unless [`timed_for`](crate::timed_for) says otherwise.
+pub(crate) fn threads() -> usize {
+    timing::assumed_threads().unwrap_or_else(rayon::current_num_threads).max(1)
 }
 
 /// Runs all `tasks`, one per workspace at a time, and returns the workspaces.
@@ -38,11 +57,12 @@ fn share<T, W: Send>(
     workspaces: impl ParallelIterator<Item = W>,
     work: impl Fn(T, &mut W) + Sync,
 ) -> Vec<W> {
+    timing::begin_region();
     let tasks = Mutex::new(tasks);
     let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
     let used = workspaces.map(|mut workspace| {
         while let Some(task) = next() {
-            work(task, &mut workspace);
+            timing::task(|| work(task, &mut workspace));
         }
         workspace
     });

@@ -3,35 +3,112 @@
 //! A file of optimizer state has packed tensors too: bf16 as such, and 8-bit codes as bytes in the shape of the parameter,
 //! beside their scales. These are named as the codes, with `_codes` and `_scales` behind.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    io::{self, Write},
+};
 
 use burn::tensor::bf16;
 use oomph_kernels::packed::StoredMoment;
 use oomph_model::Named;
-use safetensors::{Dtype, SafeTensors, View, serialize, tensor::TensorView};
+use safetensors::{
+    Dtype, SafeTensors,
+    tensor::{Metadata, TensorInfo, TensorView},
+};
 
 use crate::record::{HostTensor, OptimizerRecord, PackedTensor, RecordError};
 
 const CODES: &str = "_codes";
 const SCALES: &str = "_scales";
 
-/// The bytes of a safetensors file of `tensors`. Equal tensors give equal bytes.
+/// A safetensors file of tensors, which become bytes one after another while it is written. Equal tensors give equal bytes.
+#[derive(Debug)]
+pub struct TensorFile<'a> {
+    /// Its length, and behind it the names, formats, shapes and places of the tensors.
+    header: Vec<u8>,
+    tensors: Vec<Encoded<'a>>,
+}
+
+impl<'a> TensorFile<'a> {
+    /// The file of some tensors.
+    ///
+    /// # Errors
+    /// [`RecordError::Malformed`] if the safetensors crate refuses the tensors.
+    pub fn of(tensors: &'a Named<HostTensor>) -> Result<Self, RecordError> {
+        let encoded = |tensor: &'a HostTensor| encoded(&tensor.shape, Values::F32(&tensor.values));
+        Self::new(tensors.iter().map(|(name, tensor)| (name.clone(), encoded(tensor))).collect())
+    }
+
+    /// The file of all tensors of a record.
+    ///
+    /// # Errors
+    /// As [`TensorFile::of`].
+    pub fn of_state(record: &'a OptimizerRecord) -> Result<Self, RecordError> {
+        Self::new(state_tensors(record))
+    }
+
+    /// As [`safetensors::serialize`] makes it, which needs the memory of all tensors.
+    fn new(tensors: BTreeMap<String, Encoded<'a>>) -> Result<Self, RecordError> {
+        /// The length of the header is a multiple of it, and stands before the header in so many bytes.
+        const ALIGNED: usize = 8;
+        let mut tensors: Vec<_> = tensors.into_iter().collect();
+        // Those of the widest elements first, so that all are aligned; then by name.
+        tensors.sort_by_key(|(_, tensor)| std::cmp::Reverse(tensor.dtype()));
+        let mut end = 0;
+        let about = |(name, tensor): &(String, Encoded<'a>)| {
+            let start = end;
+            end += tensor.length();
+            let data_offsets = (start, end);
+            (name.clone(), TensorInfo { dtype: tensor.dtype(), shape: tensor.shape.clone(), data_offsets })
+        };
+        let about = tensors.iter().map(about).collect();
+        // PyTorch's loaders look for this entry. It is the only one, since a map of several has no fixed order.
+        let notes = [("format".to_owned(), "pt".to_owned())].into();
+        let metadata = Metadata::new(Some(notes), about).map_err(|error| malformed(&error))?;
+        let mut names = serde_json::to_vec(&metadata)
+            .map_err(|error| RecordError::Malformed { reason: error.to_string() })?;
+        names.resize(names.len().next_multiple_of(ALIGNED), b' ');
+        let mut header = (names.len() as u64).to_le_bytes().to_vec();
+        header.append(&mut names);
+        Ok(Self { header, tensors: tensors.into_iter().map(|(_, tensor)| tensor).collect() })
+    }
+
+    /// Writes the whole file.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write(&self, to: &mut dyn Write) -> io::Result<()> {
+        to.write_all(&self.header)?;
+        self.tensors.iter().try_for_each(|tensor| to.write_all(&tensor.data()))
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let tensors = self.tensors.iter().map(Encoded::length).sum::<usize>();
+        let mut bytes = Vec::with_capacity(self.header.len() + tensors);
+        bytes.extend_from_slice(&self.header);
+        self.tensors.iter().for_each(|tensor| bytes.extend_from_slice(&tensor.data()));
+        bytes
+    }
+}
+
+/// The bytes of a [`TensorFile`].
 ///
 /// # Errors
-/// [`RecordError::Malformed`] if the safetensors crate refuses the tensors.
+/// As [`TensorFile::of`].
 pub fn encode(tensors: &Named<HostTensor>) -> Result<Vec<u8>, RecordError> {
-    written(
-        tensors
-            .iter()
-            .map(|(name, tensor)| (name.clone(), encoded(&tensor.shape, Values::F32(&tensor.values)))),
-    )
+    Ok(TensorFile::of(tensors)?.bytes())
 }
 
 /// As [`encode`], of all tensors of a record.
 ///
 /// # Errors
-/// [`RecordError::Malformed`] if the safetensors crate refuses the tensors.
+/// As [`TensorFile::of`].
 pub fn encode_state(record: &OptimizerRecord) -> Result<Vec<u8>, RecordError> {
+    Ok(TensorFile::of_state(record)?.bytes())
+}
+
+fn state_tensors(record: &OptimizerRecord) -> BTreeMap<String, Encoded<'_>> {
     let mut files = BTreeMap::new();
     for (name, HostTensor { shape, values }) in &record.tensors {
         files.insert(name.clone(), encoded(shape, Values::F32(values)));
@@ -47,7 +124,7 @@ pub fn encode_state(record: &OptimizerRecord) -> Result<Vec<u8>, RecordError> {
             }
         }
     }
-    written(files.into_iter())
+    files
 }
 
 /// A record as a message to another rank of the same program: the length of the numbers, the numbers as JSON, the tensors.
@@ -72,12 +149,6 @@ pub fn decode_message(bytes: &[u8]) -> Result<OptimizerRecord, RecordError> {
     let (numbers, tensors) = rest.split_at_checked(length).ok_or_else(other)?;
     let (scalars, ranks) = serde_json::from_slice(numbers).map_err(|_| other())?;
     Ok(OptimizerRecord { scalars, ranks, ..decode_state(tensors)? })
-}
-
-fn written<'a>(tensors: impl Iterator<Item = (String, Encoded<'a>)>) -> Result<Vec<u8>, RecordError> {
-    // PyTorch's loaders look for this entry. It is the only one, since a map of several has no fixed order.
-    let metadata = [("format".to_owned(), "pt".to_owned())].into();
-    serialize(tensors, Some(metadata)).map_err(|error| malformed(&error))
 }
 
 /// The tensors of a safetensors file.
@@ -192,29 +263,26 @@ fn encoded<'a>(shape: &[usize], values: Values<'a>) -> Encoded<'a> {
     Encoded { shape: shape.to_vec(), values }
 }
 
+#[derive(Debug)]
 struct Encoded<'a> {
     shape: Vec<usize>,
     values: Values<'a>,
 }
 
-/// They become bytes one tensor at a time.
+#[derive(Debug)]
 enum Values<'a> {
     F32(&'a [f32]),
     Bf16(&'a [bf16]),
     U8(&'a [u8]),
 }
 
-impl View for Encoded<'_> {
+impl Encoded<'_> {
     fn dtype(&self) -> Dtype {
         match self.values {
             Values::F32(_) => Dtype::F32,
             Values::Bf16(_) => Dtype::BF16,
             Values::U8(_) => Dtype::U8,
         }
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
@@ -225,7 +293,8 @@ impl View for Encoded<'_> {
         }
     }
 
-    fn data_len(&self) -> usize {
+    /// In bytes.
+    fn length(&self) -> usize {
         match self.values {
             Values::F32(values) => size_of_val(values),
             Values::Bf16(values) => size_of_val(values),
@@ -255,6 +324,37 @@ mod tests {
             values: (0..shape.iter().product()).map(|index: usize| start + index as f32).collect(),
         };
         [("b.weight".into(), tensor(&[2, 3], 0.5)), ("a".into(), tensor(&[1], -1.0))].into()
+    }
+
+    /// As the library writes them.
+    impl safetensors::View for &Encoded<'_> {
+        fn dtype(&self) -> Dtype {
+            Encoded::dtype(self)
+        }
+
+        fn shape(&self) -> &[usize] {
+            &self.shape
+        }
+
+        fn data(&self) -> Cow<'_, [u8]> {
+            Encoded::data(self)
+        }
+
+        fn data_len(&self) -> usize {
+            self.length()
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_the_library() {
+        let state = state();
+        let tensors = state_tensors(&state);
+        let notes = [("format".to_owned(), "pt".to_owned())].into();
+        let expected = safetensors::serialize(tensors.iter(), Some(notes)).unwrap();
+        assert_eq!(encode_state(&state).unwrap(), expected);
+        let mut written = Vec::new();
+        TensorFile::of_state(&state).unwrap().write(&mut written).unwrap();
+        assert_eq!(written, expected);
     }
 
     #[test]

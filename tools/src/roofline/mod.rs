@@ -17,28 +17,22 @@
 
 mod limits;
 mod networks;
+mod step;
 
-use std::{collections::BTreeMap, error::Error, process::ExitCode, time::Instant};
+use std::{collections::BTreeMap, process::ExitCode};
 
 use burn::tensor::DType;
-use oomph_config::Config;
-use oomph_core::Split;
-use oomph_data::Loader;
-use oomph_engine::session::{Session, on_compute_thread, train_order};
-use oomph_kernels::{TimedOperation, timed};
-use oomph_memory::{Account, charge};
 use oomph_plan::time::Work;
-use oomph_trainer::{Registry, new_stepper, open};
 use serde_json::json;
 
-use self::{limits::Limits, networks::NETWORKS};
+use self::limits::Limits;
 use crate::{
     Outcome,
     measured::{Measured, without_save},
 };
 
-/// Steps that fill the allocator and the optimizer's state, and steps that are timed.
-const STEPS: [usize; 2] = [2, 8];
+pub(crate) use networks::NETWORKS;
+pub(crate) use step::{Division, Step, step_of};
 
 /// Operations that take less of a step share a row.
 const LEAST: f64 = 0.01;
@@ -56,12 +50,6 @@ struct Row {
     bytes: f64,
     /// The seconds that the machine needs at least.
     least: f64,
-}
-
-/// A step and its operations, each the fastest of some.
-struct Step {
-    seconds: f64,
-    operations: Vec<TimedOperation>,
 }
 
 /// Runs the tool.
@@ -82,7 +70,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     }
     if is_given("--times") {
         for (name, config) in networks {
-            println!("{}", times(name, &step_of(config, format)?));
+            println!("{}", times(name, &step_of(config, format, Division::Measured)?));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -95,7 +83,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     };
     let mut table = Measured::begin(command, is_saved, &titles);
     for (name, config) in networks {
-        add_rows(&mut table, name, step_of(config, format)?, &limits);
+        add_rows(&mut table, name, step_of(config, format, Division::Measured)?, &limits);
     }
     for (name, rate) in [("vectors", limits.vectors), ("unit", limits.unit), ("bandwidth", limits.bandwidth)]
     {
@@ -157,57 +145,4 @@ fn add_rows(table: &mut Measured, network: &str, step: Step, limits: &Limits) {
 /// A rate in 10⁹ a second.
 fn giga(rate: f64) -> String {
     format!("{:.0}", rate / 1e9)
-}
-
-/// Runs some steps in a format.
-fn step_of(config: &str, format: DType) -> Result<Step, Box<dyn Error>> {
-    let precision = if format == DType::BF16 { "bf16" } else { "fp32" };
-    let config = format!("{config}\nmemory = {{ precision = '{precision}' }}");
-    let session = open(Config::from_toml("roofline", &config)?, &Registry::builtin())?;
-    // As in a training. An error of another thread comes as its text.
-    let step = on_compute_thread(&session, || fastest_step(&session).map_err(|error| error.to_string()));
-    Ok(step?)
-}
-
-fn fastest_step(session: &Session) -> Result<Step, Box<dyn Error>> {
-    charge(Account::Device, || {
-        let mut stepper = new_stepper(session)?.0;
-        let mut loader = charge(Account::Host, || {
-            let source = session.source.clone();
-            Loader::start(source, Split::Train, train_order(session), 0, 0, Some(1), &session.loader)
-        });
-        let batch = charge(Account::Host, || loader.next()).ok_or("there is no batch")??;
-        let mut fastest: Option<Step> = None;
-        let [before, after] = STEPS;
-        for step in 0..before + after {
-            let batch = charge(Account::Host, || batch.clone());
-            let begun = Instant::now();
-            let (outcome, operations) = timed(|| stepper.step(batch, step, 0.01, session.task.as_ref()));
-            let seconds = begun.elapsed().as_secs_f64();
-            outcome?;
-            if step < before {
-                continue;
-            }
-            let step = Step { seconds, operations };
-            fastest = Some(match fastest {
-                Some(fastest) => fastest.or(step)?,
-                None => step,
-            });
-        }
-        Ok(fastest.ok_or("no step was timed")?)
-    })
-}
-
-impl Step {
-    /// The fastest times of two steps.
-    fn or(mut self, other: Self) -> Result<Self, &'static str> {
-        if self.operations.len() != other.operations.len() {
-            return Err("two steps have different operations");
-        }
-        self.seconds = self.seconds.min(other.seconds);
-        for (one, other) in self.operations.iter_mut().zip(other.operations) {
-            one.time = one.time.min(other.time);
-        }
-        Ok(self)
-    }
 }

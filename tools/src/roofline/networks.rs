@@ -3,7 +3,7 @@
 use crate::stock_burn::ours::{LSTM, RESNET};
 
 /// Their names and their configs.
-pub(super) const NETWORKS: [(&str, &str); 6] = [
+pub(crate) const NETWORKS: [(&str, &str); 6] = [
     ("ResNet-50", RESNET_50),
     ("LSTM", LSTM),
     ("ResNet-18", RESNET),

@@ -23,6 +23,7 @@ struct PrefetchState {
     assembler: Assembler,
     /// The first position for the consumer.
     first: usize,
+    workers: usize,
     /// The most that [`Shelf::ahead`] may be.
     prefetch: usize,
     shelf: Mutex<Shelf>,
@@ -38,20 +39,20 @@ struct Shelf {
     claim: usize,
     /// The next position for the consumer.
     take: usize,
-    /// Batches that may be in the making or ready: one for each worker, and twice as many whenever the consumer had to wait.
-    /// Batches that nobody waits for would only take memory.
+    /// Batches that may be in the making or ready: one until the consumer had to wait. Batches that nobody waits for would only take
+    /// memory.
     ahead: usize,
     ready: BTreeMap<usize, Result<Batch, DataError>>,
 }
 
 impl Prefetcher {
     pub(super) fn start(assembler: Assembler, first: usize, workers: usize, prefetch: usize) -> Self {
-        let ahead = workers.clamp(1, prefetch);
         let shared = Arc::new(PrefetchState {
             assembler,
             first,
+            workers,
             prefetch,
-            shelf: Mutex::new(Shelf { claim: first, take: first, ahead, ready: BTreeMap::new() }),
+            shelf: Mutex::new(Shelf { claim: first, take: first, ahead: 1, ready: BTreeMap::new() }),
             arrived: Condvar::new(),
             room: Condvar::new(),
             stopped: AtomicBool::new(false),
@@ -127,7 +128,8 @@ impl PrefetchState {
         }
         // Everybody waits for the first batch.
         if position > self.first && !shelf.ready.contains_key(&position) {
-            shelf.ahead = (2 * shelf.ahead).min(self.prefetch);
+            // Each worker makes one, and then more.
+            shelf.ahead = (2 * shelf.ahead).max(self.workers).min(self.prefetch);
             self.room.notify_all();
         }
         let batch = loop {

@@ -258,7 +258,7 @@ impl Accumulate {
         workspace: Workspace,
     ) {
         // All threads have tasks.
-        let even = self.features.div_ceil(2 * rayon::current_num_threads());
+        let even = self.features.div_ceil(2 * workers::threads());
         let of_task = even.next_multiple_of(in_tiles.tile.rows).clamp(1, ROWS);
         let (products, rows) = sums.split_at_mut(panels.len());
         let mut products = products.iter_mut().zip(panels).map(|(sum, panels)| {

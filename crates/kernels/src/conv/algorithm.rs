@@ -1,7 +1,7 @@
 //! The frame that the algorithms of a convolution share, forward or back to the input: weights are packed, and then
 //! each task computes rows of some images of the target.
 
-use std::mem::MaybeUninit;
+use std::{mem::MaybeUninit, ops::Range};
 
 use burn_flex::FlexTensor;
 use oomph_core::{Account, charge};
@@ -18,6 +18,10 @@ use crate::{
     tile::Tile,
     workers,
 };
+
+/// The most elements of packed weights, if an algorithm can pack some rows at a time: 8 MiB. A task has at most 256 rows, and those of
+/// 512 channels take so much by Winograd's algorithm, so no task becomes smaller.
+const PACKED: usize = 2 << 20;
 
 /// The sizes of a convolution and its tasks.
 pub(super) struct ConvFrame {
@@ -42,6 +46,15 @@ pub(super) trait ConvAlgorithm<E: StoredFloat>: Sync {
 
     fn frame(&self) -> ConvFrame;
 
+    /// The algorithm for some rows alone, whose weights it packs by themselves: for it the first of them is row 0. `None` if it packs
+    /// all weights together.
+    fn of_rows(&self, _rows: Range<usize>) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
     /// Packs weights into `memory`, which has room for them. They have the format of the elements, or 32 bits where the
     /// algorithm rounds what it packs.
     fn pack(&self, weights: &FlexTensor, memory: Vec<Self::Weight>) -> Vec<Self::Weight>;
@@ -55,10 +68,20 @@ pub(super) trait ConvAlgorithm<E: StoredFloat>: Sync {
         workspace: &mut [f32],
     );
 
-    fn workspace(&self) -> Workspace {
+    /// Rows whose weights are packed at once.
+    fn packed_rows(&self) -> usize {
+        let ConvFrame { product, tile, weight_elements, .. } = self.frame();
+        tile.padded_rows(product.rows.div_ceil(weight_elements.div_ceil(PACKED).max(1))).max(1)
+    }
+
+    fn workspace(&self) -> Workspace
+    where
+        Self: Sized,
+    {
         let ConvFrame { product, tile, images, weight_elements, elements_of_task, .. } = self.frame();
+        let part = self.of_rows(0..self.packed_rows().min(product.rows));
         Workspace {
-            shared: weight_elements,
+            shared: part.map_or(weight_elements, |part| part.frame().weight_elements),
             of_each: elements_of_task,
             tasks: product.batch.div_ceil(images) * product.rows.div_ceil(tile.rows),
             ..Workspace::default()
@@ -72,23 +95,49 @@ pub(super) trait ConvAlgorithm<E: StoredFloat>: Sync {
         weights: &FlexTensor,
         target: &mut [MaybeUninit<E>],
         finishing: Option<&Finishing<'_, E>>,
-    ) {
-        let ConvFrame { product, tile, images, rows, weight_elements, is_complete, .. } = self.frame();
+    ) where
+        Self: Sized,
+    {
+        let ConvFrame { product, is_complete, .. } = self.frame();
         if !is_complete {
-            target.par_iter_mut().for_each(|element| {
-                element.write(E::ZERO);
-            });
+            const TASK: usize = 16 << 10;
+            workers::for_each(target.par_chunks_mut(TASK), |pixels| pixels.fill(MaybeUninit::new(E::ZERO)));
         }
-        let memory = Vec::with_capacity(weight_elements * size_of::<f32>() / size_of::<Self::Weight>());
         // Inside the pool, so that the calling thread waits for it once.
         rayon::scope(|_| {
-            let packed = self.pack(weights, memory);
-            let rows = product.rows_of_a_task(tile, images, rows);
-            let tasks = charge(Account::Host, || product.tasks(images, rows, target, finishing));
-            workers::each(tasks.into_iter(), self.workspace(), |mut task, workspace| {
-                let (weights, task) = (&packed, &mut task);
-                vectorised(TaskLoops { algorithm: self, weights, source, task, workspace });
-            });
+            let at_once = self.packed_rows();
+            for first in (0..product.rows).step_by(at_once) {
+                let rows = first..product.rows.min(first + at_once);
+                match self.of_rows(rows.clone()) {
+                    Some(part) => part.run_rows(source, weights, product, rows, target, finishing),
+                    None => {
+                        return self.run_rows(source, weights, product, 0..product.rows, target, finishing);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Writes `rows` of the target of a product, which are all those of this algorithm.
+    fn run_rows(
+        &self,
+        source: &[E],
+        weights: &FlexTensor,
+        product: ConvProduct,
+        rows: Range<usize>,
+        target: &mut [MaybeUninit<E>],
+        finishing: Option<&Finishing<'_, E>>,
+    ) where
+        Self: Sized,
+    {
+        let ConvFrame { tile, images, rows: of_task, weight_elements, .. } = self.frame();
+        let memory = Vec::with_capacity(weight_elements * size_of::<f32>() / size_of::<Self::Weight>());
+        let packed = self.pack(weights, memory);
+        let of_task = product.rows_of_a_task(tile, images, of_task);
+        let tasks = charge(Account::Host, || product.tasks(images, rows, of_task, target, finishing));
+        workers::each(tasks.into_iter(), self.workspace(), |mut task, workspace| {
+            let (weights, task) = (&packed, &mut task);
+            vectorised(TaskLoops { algorithm: self, weights, source, task, workspace });
         });
     }
 }

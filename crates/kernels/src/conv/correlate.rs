@@ -88,7 +88,7 @@ impl Correlate {
         const MOST: usize = 64;
         let [input, output] = self.sizes.channels;
         let blocks = input.div_ceil(self.tile.columns).max(1);
-        let threads = rayon::current_num_threads();
+        let threads = workers::threads();
         let tasks = if threads > 1 { 3 * threads } else { 1 };
         let parts = tasks.div_ceil(blocks).max(output.div_ceil(MOST));
         self.tile.padded_rows(output.div_ceil(parts))
@@ -243,7 +243,8 @@ impl Copies<'_> {
         match std::mem::replace(self, Self::Old(&mut [])) {
             Self::New(memory) => *self = Self::Old(uninit::filled(memory, piece, fill)),
             Self::Old(memory) => {
-                memory.par_chunks_mut(piece.max(1)).enumerate().for_each(|(index, piece)| fill(index, piece));
+                let pieces = memory.par_chunks_mut(piece.max(1)).enumerate();
+                workers::for_each(pieces, |(index, piece)| fill(index, piece));
                 *self = Self::Old(memory);
             }
         }

@@ -1,9 +1,9 @@
 //! A convolution, forward or back to the input, as a matrix product, and its tasks.
 
-use std::mem::MaybeUninit;
+use std::{mem::MaybeUninit, ops::Range};
 
 use super::finish::{Finishing, write};
-use crate::{stored_float::StoredFloat, tile::Tile};
+use crate::{stored_float::StoredFloat, tile::Tile, workers};
 
 /// The sizes of a convolution.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,10 @@ pub(super) struct ConvProduct {
 /// Rows of the target of some images.
 pub(super) struct ConvTask<'a, T> {
     pub(super) first_image: usize,
+    /// The first row, of those whose weights are packed together.
     pub(super) first_row: usize,
+    /// The channel of the target of that row.
+    channel: usize,
     pub(super) rows: usize,
     /// The rows of each image.
     pub(super) images: Vec<&'a mut [MaybeUninit<T>]>,
@@ -62,7 +65,7 @@ impl<T: StoredFloat> ConvTask<'_, T> {
         let to = &mut self.images[image][row * pixels + first..][..products.len()];
         match self.finishing {
             Some(finishing) => {
-                let channel = self.first_row + row;
+                let channel = self.channel + row;
                 let at = ((self.first_image + image) * rows + channel) * pixels + first;
                 finishing.write(channel, at, products, to);
             }
@@ -108,7 +111,7 @@ impl ConvProduct {
     /// most `most`.
     pub(super) fn rows_of_a_task(&self, tile: Tile, images: usize, [least, most]: [usize; 2]) -> usize {
         let groups = self.batch.div_ceil(images).max(1);
-        let threads = rayon::current_num_threads();
+        let threads = workers::threads();
         let tasks = if threads > 1 { 4 * threads } else { 1 };
         let parts =
             tasks.div_ceil(groups).min(self.rows.div_ceil(least)).max(self.rows.div_ceil(most.max(1)));
@@ -120,23 +123,25 @@ impl ConvProduct {
         [self.batch, self.rows, self.target[0], self.target[1]]
     }
 
-    /// Cuts the target into tasks of some images and some rows.
+    /// Cuts some rows of the target into tasks of some images and `of_task` rows.
     pub(super) fn tasks<'a, T>(
         &self,
         images: usize,
-        rows: usize,
+        rows: Range<usize>,
+        of_task: usize,
         target: &'a mut [MaybeUninit<T>],
         finishing: Option<&'a Finishing<'a, T>>,
     ) -> Vec<ConvTask<'a, T>> {
         let pixels = self.target[0] * self.target[1];
-        let parts = self.rows.div_ceil(rows);
+        let parts = rows.len().div_ceil(of_task);
         let groups = self.batch.div_ceil(images);
         let task = |index: usize| {
-            let first_row = index % parts * rows;
+            let first_row = index % parts * of_task;
             ConvTask {
                 first_image: index / parts * images,
                 first_row,
-                rows: rows.min(self.rows - first_row),
+                channel: rows.start + first_row,
+                rows: of_task.min(rows.len() - first_row),
                 images: Vec::new(),
                 finishing,
                 sizes: [self.rows, pixels],
@@ -144,7 +149,8 @@ impl ConvProduct {
         };
         let mut tasks: Vec<_> = (0..groups * parts).map(task).collect();
         for (image, elements) in target.chunks_mut((self.rows * pixels).max(1)).enumerate() {
-            for (part, elements) in elements.chunks_mut(rows * pixels).enumerate() {
+            let elements = &mut elements[rows.start * pixels..rows.end * pixels];
+            for (part, elements) in elements.chunks_mut(of_task * pixels).enumerate() {
                 tasks[image / images * parts + part].images.push(elements);
             }
         }

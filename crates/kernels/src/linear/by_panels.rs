@@ -81,7 +81,7 @@ impl ByPanels {
         let panels = &Panels::new(&packed, self.sizes);
         let left = StoredFloats::of(left);
         // All threads have tasks.
-        let even = rows.div_ceil(4 * rayon::current_num_threads());
+        let even = rows.div_ceil(4 * workers::threads());
         let of_task = even.next_multiple_of(tile.rows).min(ROWS);
         by_dtype!(left.dtype(), E => {
             let (made, ()) = uninit::made::<E, _>(rows * columns, |made| {

@@ -7,7 +7,7 @@ use burn_backend::DType;
 use oomph_bf16::{Element, Line, MatrixUnit, SIDE, Vectors, lines};
 use rayon::prelude::*;
 
-use crate::{stored_float::StoredFloat, uninit};
+use crate::{stored_float::StoredFloat, uninit, workers};
 
 pub(crate) use sums::{AddRows, Summands, UnitSums};
 
@@ -63,28 +63,35 @@ pub(crate) fn columns_of<E: Element>(
 /// Packs `count` vectors strip by strip, in all threads, into `memory`, which has room for them, and maybe lines that were packed before.
 /// `pack` takes the first vector of a strip, the number of its vectors, and its lines, and writes all of these.
 pub(crate) fn packed_in<E: Element>(
-    mut memory: Vec<Line>,
+    memory: Vec<Line>,
     count: usize,
     inner: usize,
     pack: impl Fn(usize, usize, &mut [Line]) + Sync,
 ) -> Vec<Line> {
     let (all, of_strip) = (lines(count, inner, E::PARTS), lines(1, inner, E::PARTS));
-    let pack = |index: usize, strip: &mut [Line]| {
+    packed_by(memory, all, of_strip, |index, strip| {
         let first = index * SIDE;
         pack(first, SIDE.min(count - first), strip);
-    };
-    if memory.len() < all {
-        return uninit::filled_in(memory, all, of_strip, pack);
-    }
-    // What was packed before need not be zeroed first.
-    memory.truncate(all);
-    memory.par_chunks_mut(of_strip.max(1)).enumerate().for_each(|(index, strip)| pack(index, strip));
-    memory
+    })
+}
+
+/// Packs `count` lines in `memory`, which has room for them, in all threads. `pack` takes the index of a piece and its `of_piece` lines, and
+/// writes all of these.
+pub(crate) fn packed_by(
+    memory: Vec<Line>,
+    count: usize,
+    of_piece: usize,
+    pack: impl Fn(usize, &mut [Line]) + Sync,
+) -> Vec<Line> {
+    let mut packed = uninit::left_over_in(memory, count);
+    let pieces = packed.par_chunks_mut(of_piece.max(1)).enumerate();
+    workers::for_each(pieces, |(index, piece)| pack(index, piece));
+    packed
 }
 
 /// Vectors of a task: at most so many, and as many for all threads as can be.
 pub(crate) fn of_task(vectors: usize, most: usize) -> usize {
-    let (strips, threads) = (vectors.div_ceil(SIDE), rayon::current_num_threads());
+    let (strips, threads) = (vectors.div_ceil(SIDE), workers::threads());
     let of_thread = |of_task: &usize| strips.div_ceil(*of_task).div_ceil(threads) * of_task;
     let fewest = if strips < FEW * threads { 1 } else { FEW };
     SIDE * (fewest..=most / SIDE).rev().min_by_key(of_thread).unwrap_or(fewest)

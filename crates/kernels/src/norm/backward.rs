@@ -14,6 +14,7 @@ use crate::{
     prefetch,
     simd::{SimdLoops, multiply_add, vectorised},
     stored_float::{BLOCK, Buffer, StoredFloat, StoredFloats, by_dtype, with_values},
+    workers,
 };
 
 /// Blocks that are asked for ahead of the one that is summed: memory takes longer than a block.
@@ -40,7 +41,7 @@ impl NormBackward<'_> {
                 });
                 self.sums_of(channel, &rows)
             };
-            (0..channels).into_par_iter().map(of).unzip()
+            workers::map((0..channels).into_par_iter(), of).unzip()
         })
     }
 
@@ -74,7 +75,7 @@ impl NormBackward<'_> {
                 charge(Account::Host, || (0..self.shape.channels).map(|_| Vec::with_capacity(self.shape.batch)).collect());
             rows.enumerate().for_each(|(index, row)| channels[index % self.shape.channels].push(row));
             let channels = channels.into_par_iter().enumerate();
-            channels.map(|(channel, rows)| self.change_channel::<E>(channel, rows)).unzip()
+            workers::map(channels, |(channel, rows)| self.change_channel::<E>(channel, rows)).unzip()
         });
         (gradient, weight, shift)
     }

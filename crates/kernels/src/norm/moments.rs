@@ -12,6 +12,7 @@ use crate::{
     kernels::Kernels,
     simd::{SimdLoops, multiply_add, vectorised},
     stored_float::{BLOCK, StoredFloats},
+    workers,
 };
 
 /// Mean and biased variance of each channel of `[B, C, H, W]`, as `[C]` in 32 bits.
@@ -45,7 +46,7 @@ pub fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
             vectorised(Moments { values: StoredFloats::of(&inputs[0]), shape, channel, found: &mut found });
             found
         };
-        let moments = (0..channels).into_par_iter().map(of);
+        let moments = workers::map((0..channels).into_par_iter(), of);
         let (mean, variance) = moments.unzip();
         vec![vector(mean), vector(variance)]
     });
@@ -65,17 +66,36 @@ impl SimdLoops for Moments<'_> {
     fn run<const FUSED: bool>(self) {
         let Self { values, shape, channel, found } = self;
         let mut buffer = [0.0; BLOCK];
-        let mut total = 0.0;
+        let mut all = Spread { count: 0.0, total: 0.0, squares: 0.0 };
         for block in shape.blocks() {
-            total += sum(shape.read(values, channel, &block, &mut buffer));
+            all.add::<FUSED>(shape.read(values, channel, &block, &mut buffer));
         }
-        let mean = (total / shape.count()) as f32;
-        let mut squares = 0.0;
-        for block in shape.blocks() {
-            let values = shape.read(values, channel, &block, &mut buffer);
-            squares += sum_of_squares::<FUSED>(values, mean);
+        *found = ((all.total / shape.count()) as f32, (all.squares / shape.count()) as f32);
+    }
+}
+
+/// What blocks of values have in common.
+struct Spread {
+    count: f64,
+    total: f64,
+    /// The sum of the squares of the distances from the mean.
+    squares: f64,
+}
+
+impl Spread {
+    /// Adds a block, whose values come from memory once: Chan, Golub and LeVeque 1983, equation 2.1b
+    /// (<https://doi.org/10.1080/00031305.1983.10483115>).
+    #[inline(always)]
+    fn add<const FUSED: bool>(&mut self, values: &[f32]) {
+        let (total, count) = (sum(values), values.len() as f64);
+        let mean = total / count;
+        self.squares += sum_of_squares::<FUSED>(values, mean as f32);
+        if self.count > 0.0 {
+            let distance = mean - self.total / self.count;
+            self.squares += distance * distance * self.count * count / (self.count + count);
         }
-        *found = (mean, (squares / shape.count()) as f32);
+        self.total += total;
+        self.count += count;
     }
 }
 
@@ -113,9 +133,19 @@ fn sum_of_squares<const FUSED: bool>(values: &[f32], mean: f32) -> f64 {
     total(&sums)
 }
 
-/// The sum of all tracks.
+/// The sum of all tracks: of halves, of halves of these, and so on, side by side.
 #[inline(always)]
 pub(super) fn total(sums: &[f32; TRACKS]) -> f64 {
-    let (first, second) = sums.split_at(TRACKS / 2);
-    first.iter().zip(second).map(|(first, second)| f64::from(*first) + f64::from(*second)).sum()
+    let mut wide = [0.0; TRACKS];
+    for track in 0..TRACKS {
+        wide[track] = f64::from(sums[track]);
+    }
+    let mut half = TRACKS / 2;
+    while half > 0 {
+        for track in 0..half {
+            wide[track] += wide[half + track];
+        }
+        half /= 2;
+    }
+    wide[0]
 }

@@ -24,6 +24,7 @@ use crate::{
     optimizer_step::{AdamStep, SgdStep, changing_all},
     sequence::zeros_by_kernel,
     simd::vectorised,
+    workers,
 };
 
 pub use format::{MomentKind, PackedFormat};
@@ -201,7 +202,7 @@ impl PackedStep {
         let mut pieces = self.pieces::<M>(&mut inputs, gradient);
         match &mut pieces[..] {
             [one] => work(one),
-            pieces => pieces.par_iter_mut().for_each(work),
+            pieces => workers::for_each(pieces.par_iter_mut(), work),
         }
         drop(pieces);
         inputs

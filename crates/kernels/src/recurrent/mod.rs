@@ -22,7 +22,7 @@ use std::ops::Range;
 use burn::tensor::Tensor;
 use gemm_common::cache::CACHE_INFO;
 
-use crate::{cast::cast, custom_op::Workspace, kernels::Kernels, sequence::place_steps};
+use crate::{cast::cast, custom_op::Workspace, kernels::Kernels, sequence::place_steps, workers};
 
 pub use layer::{ForwardRuns, KeptRun, LayerCell, LayerGradients, SegmentedLayer, Wanted};
 pub use layer_input::RecurrentInput;
@@ -61,7 +61,7 @@ fn rows_of_a_task(batch: usize, steps: usize, recurrent: &RecurrentMatrix) -> us
     const WORTH_A_TASK: usize = 64 << 10;
     // A task reads the whole matrix at each step.
     let is_near = recurrent.sizes.elements() * size_of::<f32>() <= CACHE_INFO[1].cache_bytes / 2;
-    let tasks = if is_near { 2 } else { 1 } * rayon::current_num_threads().max(1);
+    let tasks = if is_near { 2 } else { 1 } * workers::threads();
     let work = (steps * recurrent.sizes.inner * recurrent.sizes.columns).max(1);
     let rows = batch.div_ceil(tasks).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.clamp(1, ROWS));
     let of_tile = recurrent.sizes.rows_of_tile();

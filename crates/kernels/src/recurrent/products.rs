@@ -40,7 +40,7 @@ pub(super) fn place(
         in_place: 1,
     };
     // Each thread has a task.
-    let samples = most.min(batch.div_ceil(rayon::current_num_threads().max(1)).max(1));
+    let samples = most.min(batch.div_ceil(workers::threads()).max(1));
     let run = ProductsRun { all_steps, steps: steps.clone(), samples, matrix, workspace };
     let [made] = operation.run_within(workspace, |mut inputs| {
         let rest = inputs.split_off(1);

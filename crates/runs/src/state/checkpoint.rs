@@ -1,7 +1,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, Write},
     mem,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -17,7 +17,7 @@ use super::{
     disk::{sync_directory, write_durably},
     listing::step_of,
     manifest::{AVERAGE, FORMAT_VERSION, Manifest, sha256},
-    weight_file::{check, check_state, decode, decode_state, encode_source, encoded, encoded_state},
+    weight_file::{check, check_state, decode, decode_state, encode_source, state_file, tensor_file},
 };
 
 const MODEL: &str = "model.safetensors";
@@ -49,14 +49,14 @@ pub struct TrainState {
 }
 
 impl TrainState {
-    /// The memory that its tensors take.
-    pub fn bytes(&self) -> Bytes {
+    /// The memory that the largest of its tensors takes.
+    pub fn largest_tensor(&self) -> Bytes {
         let averages = self.average.iter().map(|average| &average.model);
         let tensors = [&self.model, &self.optimizer.tensors, &self.carried].into_iter().chain(averages);
         let floats =
             tensors.flat_map(|tensors| tensors.values()).map(|tensor| size_of_val(&tensor.values[..]));
         let packed = self.optimizer.packed.values().map(|packed| packed.bytes());
-        Bytes::new(floats.chain(packed).sum::<usize>() as u64)
+        Bytes::new(floats.chain(packed).max().unwrap_or_default() as u64)
     }
 }
 
@@ -150,25 +150,33 @@ impl Checkpoint {
     ) -> Result<(), StateError> {
         fs::create_dir(path).map_err(StateError::io("create", path))?;
         let mut files = BTreeMap::new();
-        let mut put = |name: &str, bytes: &[u8]| {
-            files.insert(name.to_owned(), sha256(bytes));
-            write_durably(&path.join(name), bytes)
+        let mut put = |name: &str, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
+            let digest = write_durably(&path.join(name), write)?;
+            files.insert(name.to_owned(), digest);
+            Ok::<_, StateError>(())
         };
         let TrainState { progress, model, optimizer, loss_scale, carried, average } = state;
         let (optimizer_scalars, optimizer_ranks) = (optimizer.scalars.clone(), optimizer.ranks.clone());
         let average_updates = average.as_ref().map(|average| average.updates);
-        // Encoded and dropped one after another: more than one part twice would need more memory than the copy of the state.
-        put(MODEL, &encoded(model, &path.join(MODEL))?)?;
-        put(OPTIMIZER, &encoded_state(optimizer, &path.join(OPTIMIZER))?)?;
+        // Each part is dropped once it is written.
+        let mut put_tensors = |name: &str, tensors: Named<HostTensor>| {
+            let file = tensor_file(&tensors, &path.join(name))?;
+            put(name, &|to| file.write(to))
+        };
+        put_tensors(MODEL, model)?;
         if let Some(average) = average {
-            put(AVERAGE, &encoded(average.model, &path.join(AVERAGE))?)?;
+            put_tensors(AVERAGE, average.model)?;
         }
         if !carried.is_empty() {
-            put(CARRIED, &encoded(carried, &path.join(CARRIED))?)?;
+            put_tensors(CARRIED, carried)?;
         }
-        put(CONFIG, about.config.as_bytes())?;
+        let file = state_file(&optimizer, &path.join(OPTIMIZER))?;
+        put(OPTIMIZER, &|to| file.write(to))?;
+        drop(optimizer);
+        put(CONFIG, &|to| to.write_all(about.config.as_bytes()))?;
         if let Some(source) = about.source {
-            put(SOURCE, encode_source(source, &path.join(SOURCE))?.as_bytes())?;
+            let source = encode_source(source, &path.join(SOURCE))?;
+            put(SOURCE, &|to| to.write_all(source.as_bytes()))?;
         }
         let manifest = Manifest {
             format_version: FORMAT_VERSION,
@@ -182,7 +190,8 @@ impl Checkpoint {
             files,
         };
         let file = path.join(STATE);
-        write_durably(&file, &manifest.encode(&file)?)?;
+        let manifest = manifest.encode(&file)?;
+        write_durably(&file, |to| to.write_all(&manifest))?;
         sync_directory(path)
     }
 

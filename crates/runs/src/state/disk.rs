@@ -1,19 +1,51 @@
 //! Durable writes: a crash or a power cut at any moment leaves the old file or the new file, complete.
 
-use std::{fs, io::Write, path::Path};
+use std::{
+    fs,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
 
 use oomph_core::{files::create_fresh, system};
 
-use super::StateError;
+use sha2::{Digest, Sha256};
 
-/// Writes a new file and flushes it to the disk. A link that has its name is removed and not followed.
-pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), StateError> {
-    let write = || {
-        let mut file = create_fresh(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
+use super::{StateError, manifest::hexadecimal};
+
+/// Writes a new file by `write` and flushes it to the disk. A link that has its name is removed and not followed.
+///
+/// Returns the SHA-256 of what was written, in hexadecimal digits.
+pub(crate) fn write_durably(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<String, StateError> {
+    let written = || {
+        let file = Digesting { writer: create_fresh(path)?, digest: Sha256::new() };
+        let mut buffered = BufWriter::new(file);
+        write(&mut buffered)?;
+        let Digesting { writer: file, digest } = buffered.into_inner()?;
+        file.sync_all()?;
+        Ok(hexadecimal(&digest.finalize()))
     };
-    write().map_err(StateError::io("write", path))
+    written().map_err(StateError::io("write", path))
+}
+
+/// A writer that digests what passes.
+struct Digesting<W> {
+    writer: W,
+    digest: Sha256,
+}
+
+impl<W: Write> Write for Digesting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.writer.write(bytes)?;
+        self.digest.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
 }
 
 /// Flushes the entries of a directory to the disk.
@@ -25,7 +57,7 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StateError> {
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StateError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.tmp"));
-    write_durably(&beside, bytes)?;
+    write_durably(&beside, |file| file.write_all(bytes))?;
     rename(&beside, path)?;
     sync_entry(path)
 }

@@ -12,16 +12,19 @@ use oomph_data::SourceRecord;
 use oomph_engine::{
     HostTensor,
     record::{OptimizerRecord, RecordError},
-    tensor_file::{self, bytes},
+    tensor_file::{self, TensorFile, bytes},
 };
 use oomph_model::{Architecture, Named, UnshownSettings};
 use safetensors::{Dtype, SafeTensorError, View, serialize_to_file};
 
 use super::{StateError, disk::sync_entry};
 
-/// Encodes tensors as a safetensors file, and drops them. Errors name `path`.
-pub(super) fn encoded(tensors: Named<HostTensor>, path: &Path) -> Result<Vec<u8>, StateError> {
-    tensor_file::encode(&tensors).map_err(|error| of_file(path, error))
+/// The safetensors file of some tensors. Errors name `path`.
+pub(super) fn tensor_file<'a>(
+    tensors: &'a Named<HostTensor>,
+    path: &Path,
+) -> Result<TensorFile<'a>, StateError> {
+    TensorFile::of(tensors).map_err(|error| of_file(path, error))
 }
 
 /// Decodes the safetensors file `path`, and refuses what [`check`] refuses.
@@ -35,9 +38,9 @@ pub(super) fn check(bytes: &[u8], path: &Path) -> Result<(), StateError> {
     tensor_file::check(bytes).map_err(|error| of_file(path, error))
 }
 
-/// Encodes optimizer state, and drops it. Errors name `path`.
-pub(super) fn encoded_state(record: OptimizerRecord, path: &Path) -> Result<Vec<u8>, StateError> {
-    tensor_file::encode_state(&record).map_err(|error| of_file(path, error))
+/// The file of optimizer state. Errors name `path`.
+pub(super) fn state_file<'a>(record: &'a OptimizerRecord, path: &Path) -> Result<TensorFile<'a>, StateError> {
+    TensorFile::of_state(record).map_err(|error| of_file(path, error))
 }
 
 /// Decodes the file `path` of optimizer state.

@@ -48,7 +48,7 @@ impl Training<'_> {
         self.progress.seconds = self.clock.earlier_seconds + self.clock.started.elapsed().as_secs_f64();
         let has_room = charge(Account::Host, || {
             let state = self.state()?;
-            let has_room = has_room_beside(self, state.bytes());
+            let has_room = has_room_beside(self, state.largest_tensor());
             // With the log, which the run flushes: what is in a checkpoint was told before.
             self.log.flush()?;
             let (config, source) = (self.config.clone(), self.source.clone());
@@ -127,7 +127,7 @@ impl Training<'_> {
     }
 }
 
-/// Whether the steps to come have room in host memory beside the copy of the state, of which at most `bytes` are encoded at once.
+/// Whether the steps to come have room in host memory beside the copy of the state, of which `bytes` are encoded at once.
 fn has_room_beside(training: &Training<'_>, bytes: Bytes) -> bool {
     let devices = &training.session.config.device.devices;
     let on_host = devices.iter().filter(|device| **device == DeviceName::Cpu).count() as u64;

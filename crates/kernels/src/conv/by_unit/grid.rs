@@ -94,9 +94,22 @@ impl Grid {
 }
 
 impl Run {
-    /// Whether a strip has nothing else.
-    pub(super) fn is_whole(&self) -> bool {
-        self.pixels.length == SIDE && self.pixels.step == 1
+    /// The first pixel of a strip with one tap, whose pixels stand side by side, and its image.
+    fn first_of_whole(taps: &[Vec<Self>]) -> Option<[usize; 2]> {
+        let [runs] = taps else { return None };
+        let [Self { image, pixels }] = runs.as_slice() else { return None };
+        (pixels.length == SIDE && pixels.step == 1).then_some([*image, pixels.source])
+    }
+
+    /// How many of the first strips have one tap and read pixels that stand side by side, those of a strip behind those of the one before.
+    pub(super) fn strips_side_by_side(strips: &[Vec<Vec<Self>>]) -> usize {
+        let Some([image, first]) = strips.first().and_then(|taps| Self::first_of_whole(taps)) else {
+            return 0;
+        };
+        let follows = |(index, taps): &(usize, &Vec<Vec<Self>>)| {
+            Self::first_of_whole(taps) == Some([image, first + index * SIDE])
+        };
+        strips.iter().enumerate().take_while(follows).count()
     }
 
     /// Copies the pixels of some runs side by side, with zeros where there are none. `plane` gives the image of a run.

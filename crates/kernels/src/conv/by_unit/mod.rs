@@ -20,10 +20,9 @@ use super::{
 };
 use crate::{
     custom_op::split,
-    matrix_unit::{UnitElement, elements_around_lines, elements_of_lines, parts_of, unit_for},
+    matrix_unit::{UnitElement, elements_around_lines, elements_of_lines, packed_by, parts_of, unit_for},
     stored_float::StoredFloats,
     tile::Tile,
-    uninit,
     window::Axis,
 };
 
@@ -112,7 +111,7 @@ impl ByUnit {
         let (strips, of_step) = (rows.div_ceil(SIDE), lines(1, 1, W::PARTS));
         let steps = |grid: &Grid| grid.inner(self.product).div_ceil(SIDE);
         let count: usize = self.grids.iter().map(|grid| strips * steps(grid)).sum();
-        uninit::filled_in(memory, count * of_step, of_step, |index, to| {
+        packed_by(memory, count * of_step, of_step, |index, to| {
             let is_before = |grid: &&Grid| grid.weights <= index * of_step;
             // The first grid begins with the first step.
             let Some(grid) = self.grids.iter().rfind(is_before) else { return };
@@ -169,11 +168,14 @@ impl ByUnit {
             &source[(image * channels + channel) * height * width..]
         };
         let mut gathered = [[E::ZERO; SIDE]; INNER];
-        for (taps, to) in strips.iter().zip(to.chunks_exact_mut(lines(1, inner.len(), E::PARTS))) {
+        let of_strip = lines(1, inner.len(), E::PARTS);
+        let (mut strips, mut to) = (strips, to);
+        while let Some(taps) = strips.first() {
+            let count = Run::strips_side_by_side(strips);
             let columns = match taps.as_slice() {
-                [runs] if runs.len() == 1 && runs[0].is_whole() => {
+                [runs] if count > 0 => {
                     let pixels = &plane(&runs[0], inner.start)[runs[0].pixels.source..];
-                    Vectors::across(pixels, height * width, SIDE, inner.len())
+                    Vectors::across(pixels, height * width, count * SIDE, inner.len())
                 }
                 taps => {
                     for (index, to) in inner.clone().zip(&mut gathered) {
@@ -183,7 +185,9 @@ impl ByUnit {
                     Vectors::across(gathered.as_flattened(), SIDE, SIDE, inner.len())
                 }
             };
-            self.unit.pack_right(columns, to);
+            let (packed, rest) = to.split_at_mut(count.max(1) * of_strip);
+            self.unit.pack_right(columns, packed);
+            (strips, to) = (&strips[count.max(1)..], rest);
         }
     }
 

@@ -25,7 +25,9 @@ use crate::{
     simd::vectorised,
     stored_float::{StoredFloat, StoredFloats},
     tile::Tile,
+    uninit,
     window::Axis,
+    workers,
 };
 
 use grid::{Grid, Piece};
@@ -123,12 +125,11 @@ impl Direct {
         let ConvProduct { rows, channels, .. } = self.product;
         let [strips, steps] = [rows, channels].map(|count| count.div_ceil(SIDE));
         let lines = self.grids.iter().map(|grid| strips * self.lines_of_strip(grid)).sum();
-        let mut packed = memory;
-        packed.resize(lines, Line::ZERO);
+        let mut packed = uninit::left_over_in(memory, lines);
         for grid in &self.grids {
             let of_step = grid.kernel.len() * SIDE;
             let of_grid = &mut packed[grid.weights..][..strips * steps * of_step];
-            of_grid.par_chunks_mut(of_step).enumerate().for_each(|(index, to)| {
+            workers::for_each(of_grid.par_chunks_mut(of_step).enumerate(), |(index, to)| {
                 let [row, channel] = [index / steps, index % steps].map(|at| at * SIDE);
                 self.pack_weights(grid, weights, row..rows.min(row + SIDE), channel, to);
             });

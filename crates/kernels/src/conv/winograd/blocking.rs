@@ -34,9 +34,12 @@ pub(super) const LINE: usize = 16;
 pub(super) const LANES: usize = 16;
 
 /// A 3×3 convolution by Winograd's algorithm.
+#[derive(Clone)]
 pub(in crate::conv) struct Winograd {
     pub(super) tile: Tile,
     pub(super) product: ConvProduct,
+    /// The row of the weights that is row 0.
+    pub(super) first_row: usize,
     /// Whether kernels are rotated by 180°: backward, their last element belongs to the first pixel.
     pub(super) turned: bool,
     pub(super) blocks: Blocks,
@@ -67,7 +70,7 @@ impl Winograd {
         // The parts are as even as possible.
         let at_once = product.channels.div_ceil(product.channels.div_ceil(CHANNELS).max(1)).max(1);
         let turned = !axes[0].taps.is_sorted();
-        Self { tile, product, turned, blocks, at_once }
+        Self { tile, product, first_row: 0, turned, blocks, at_once }
     }
 
     /// Estimates whether the algorithm is faster than plain products, in cycles of a processor with vectors of 16, which adds

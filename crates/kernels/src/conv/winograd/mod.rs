@@ -57,6 +57,11 @@ impl<E: StoredFloat> ConvAlgorithm<E> for Winograd {
         }
     }
 
+    fn of_rows(&self, rows: Range<usize>) -> Option<Self> {
+        let product = ConvProduct { rows: rows.len(), ..self.product };
+        Some(Self { product, first_row: self.first_row + rows.start, ..self.clone() })
+    }
+
     fn pack(&self, weights: &FlexTensor, memory: Vec<f32>) -> Vec<f32> {
         let weights = E::values(weights);
         let count = self.weight_elements();

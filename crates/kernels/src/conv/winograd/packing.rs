@@ -32,6 +32,7 @@ impl<E: StoredFloat> SimdLoops for WinogradPacking<'_, E> {
     fn run<const FUSED: bool>(self) {
         let Self { winograd, weights, channels, rows, points } = self;
         let [of_row, of_channel] = winograd.product.weights;
+        let weights = &weights[(winograd.first_row + rows.start) * of_row..];
         let of_tile = winograd.tile.rows;
         let mut points: Vec<Appended<'_>> =
             charge(Account::Host, || points.into_iter().map(UninitSlice::appended).collect());
@@ -41,13 +42,11 @@ impl<E: StoredFloat> SimdLoops for WinogradPacking<'_, E> {
             let count = CHANNELS.min(channels.end - first);
             if of_channel == TAPS {
                 // The kernels of a row are contiguous over channels.
-                let row = |row: usize| &weights[(rows.start + row) * of_row + first * TAPS..][..count * TAPS];
+                let row = |row: usize| &weights[row * of_row + first * TAPS..][..count * TAPS];
                 interleave(rows.len(), row, 0..count * TAPS, &mut kernels, ROWS);
             } else {
                 for (index, kernels) in kernels.chunks_exact_mut(TAPS * ROWS).take(count).enumerate() {
-                    let row = |row: usize| {
-                        &weights[(rows.start + row) * of_row + (first + index) * of_channel..][..TAPS]
-                    };
+                    let row = |row: usize| &weights[row * of_row + (first + index) * of_channel..][..TAPS];
                     interleave(rows.len(), row, 0..TAPS, kernels, ROWS);
                 }
             }

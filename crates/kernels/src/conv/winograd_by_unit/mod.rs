@@ -23,11 +23,10 @@ use super::{
 };
 use crate::{
     custom_op::split,
-    matrix_unit::{OF_LINE, unit_for},
+    matrix_unit::{OF_LINE, packed_by, unit_for},
     simd::vectorised,
     stored_float::StoredFloats,
     tile::Tile,
-    uninit,
     window::Axis,
 };
 
@@ -189,7 +188,7 @@ impl ConvAlgorithm<bf16> for WinogradByUnit {
         let ConvProduct { channels, rows, weights: apart, .. } = self.product;
         let (unit, turned) = (self.unit, self.turned);
         let of_strip = POINTS * channels;
-        uninit::filled_in(memory, rows / SIDE * of_strip, of_strip, |strip, to| {
+        packed_by(memory, rows / SIDE * of_strip, of_strip, |strip, to| {
             let rows = strip * SIDE..(strip + 1) * SIDE;
             vectorised(KernelPacking { unit, weights, apart, channels, rows, turned, to });
         })

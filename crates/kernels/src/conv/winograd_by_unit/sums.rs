@@ -118,7 +118,8 @@ impl WinogradSums {
         weights: impl Iterator<Item = W> + Send,
     ) {
         if let Some(windows) = &windows {
-            features.par_chunks_mut(self.lines_of_strip()).enumerate().for_each(|(strip, to)| {
+            let strips = features.par_chunks_mut(self.lines_of_strip()).enumerate();
+            workers::for_each(strips, |(strip, to)| {
                 vectorised(PackInputs { sums: self, windows, source, strip, to });
             });
         }
