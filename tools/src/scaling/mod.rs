@@ -115,7 +115,8 @@ fn add_steps(
         let is_measured = cores == rayon_cores();
         let waiting = 1.0 - (simulated.tasks + simulated.alone) / simulated.seconds / cores as f64;
         let of_alone = simulated.alone / simulated.seconds;
-        let waits = waiting - of_alone * (cores - 1) as f64 / cores as f64;
+        // Of one core there is nothing but noise.
+        let waits = (waiting - of_alone * (cores - 1) as f64 / cores as f64).max(0.0);
         steps.add(vec![
             name.to_owned(),
             cores.to_string(),

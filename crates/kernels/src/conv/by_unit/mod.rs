@@ -142,6 +142,11 @@ impl ByUnit {
             let all = Vectors::along(weights, all_inner, self.product.rows);
             return self.unit.pack_left(all.some_of(rows, inner), to);
         }
+        if of_row == 1 && taps == 1 {
+            // Those of a channel are contiguous over rows.
+            let all = Vectors::across(weights, of_channel, self.product.rows, all_inner);
+            return self.unit.pack_left(all.some_of(rows, inner), to);
+        }
         let mut gathered = [[W::default(); SIDE]; SIDE];
         let count = inner.len();
         for (index, to) in inner.zip(&mut gathered) {

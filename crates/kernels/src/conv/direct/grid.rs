@@ -14,6 +14,10 @@ const PAIRS: usize = 128 << 10;
 ///
 /// A *spot* of a plane holds the pairs of the same pixel of some images. A line has zeros before its pixels; those behind them are the ones
 /// before the next line.
+///
+/// With a stride of 2, pixels that a tap reads one after the other are apart in the source. So a plane has *phases*, down and across: the
+/// first one has the pixels that the first tap reads, the second one those of the second tap. The third tap reads the first phase, one
+/// pixel further.
 pub(super) struct Grid {
     pub(super) axes: [Axis; 2],
     /// The index in the kernel of each tap.
@@ -24,10 +28,12 @@ pub(super) struct Grid {
     pub(super) images: usize,
     /// Spots of a line.
     pub(super) width: usize,
-    /// Zeros before the pixels of a line.
-    pub(super) before: usize,
+    /// Phases down and across.
+    pub(super) phases: [usize; 2],
     /// Lines of a band, at most.
     band: usize,
+    /// Pairs of a phase.
+    pub(super) of_phase: usize,
     /// Pairs of a plane.
     pub(super) of_plane: usize,
 }
@@ -53,17 +59,24 @@ struct Run {
 impl Grid {
     pub(super) fn new(product: ConvProduct, axes: &[Axis; 2], images: usize, weights: usize) -> Self {
         let [down, across] = axes;
-        let reach = across.grid + across.taps.len() - 1;
+        let phases = [down, across].map(|axis| axis.stride.min(axis.taps.len()));
+        let reach = across.grid + further(across);
         let before = (-across.low).max(0).unsigned_abs();
         let behind = (reach as isize + across.low - across.source as isize).max(0).unsigned_abs();
-        let width = reach - before.min(behind);
+        let width = if across.stride == 1 { reach - before.min(behind) } else { reach };
         let kernel = kernel_indices(axes, product.kernel).collect();
-        let of_line = (product.channels / 2 * width * images).max(1);
-        let lines = (PAIRS / of_line).saturating_sub(down.taps.len() - 1).max(1);
+        let of_line = (product.channels / 2 * width * images * phases[0] * phases[1]).max(1);
+        let lines = (PAIRS / of_line).saturating_sub(further(down)).max(1);
         let band = down.grid.div_ceil(down.grid.div_ceil(lines).max(1));
+        let of_phase = (band + further(down)) * width * images;
         let axes = axes.clone();
-        let grid = Self { axes, kernel, weights, images, width, before, band, of_plane: 0 };
+        let grid = Self { axes, kernel, weights, images, width, phases, band, of_phase, of_plane: 0 };
         Self { of_plane: grid.pairs_of_plane(), ..grid }
+    }
+
+    /// Lines of a phase that a band reads.
+    pub(super) fn lines(&self, band: &Range<usize>) -> usize {
+        band.len() + further(&self.axes[0])
     }
 
     /// Pairs of a plane: those of all strips, and what they read behind. Planes are an odd number of cache lines apart, so that those of a
@@ -72,14 +85,15 @@ impl Grid {
         const LINE: usize = 16;
         let last = (0..self.kernel.len()).map(|tap| self.distance(tap)).max().unwrap_or(0);
         let read = self.strips(self.band) * SIDE + last;
-        let lines = (self.band + self.axes[0].taps.len()) * self.width * self.images;
-        (read.max(lines).div_ceil(LINE) | 1) * LINE
+        let phases = self.phases[0] * self.phases[1] * self.of_phase;
+        (read.max(phases).div_ceil(LINE) | 1) * LINE
     }
 
     /// The distance of what a tap reads from its position.
     fn distance(&self, tap: usize) -> usize {
-        let [y, x] = self.place(tap);
-        (y * self.width + x) * self.images
+        let ([y, x], [down, across]) = (self.place(tap), &self.axes);
+        let phase = y % down.stride * self.phases[1] + x % across.stride;
+        phase * self.of_phase + (y / down.stride * self.width + x / across.stride) * self.images
     }
 
     /// The indices of a tap down and across.
@@ -106,8 +120,8 @@ impl Grid {
 
     /// Positions that are loaded for an image.
     pub(super) fn loaded(&self) -> usize {
-        let lines = self.bands().map(|band| band.len() + self.axes[0].taps.len() - 1);
-        lines.sum::<usize>() * self.width
+        let lines = self.bands().map(|band| self.lines(&band));
+        lines.sum::<usize>() * self.width * self.phases[0] * self.phases[1]
     }
 
     /// The lines of each band.
@@ -177,6 +191,11 @@ impl Grid {
     }
 }
 
+/// How many pixels of a phase further the last tap reads than the first one.
+fn further(axis: &Axis) -> usize {
+    axis.taps.len().div_ceil(axis.stride) - 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +231,37 @@ mod tests {
                 }
             }
             assert_eq!(found, vec![1; height * width], "{images} {height}x{width}");
+        }
+    }
+
+    #[test]
+    fn taps_of_a_stride_find_their_pixels_in_phases() {
+        for (size, kernel) in [([9, 8], 3), ([7, 12], 3), ([10, 11], 2), ([13, 9], 5)] {
+            let axes = size.map(|size| Axis::forward(size, kernel, 2, kernel / 2));
+            let sizes = ConvSizes {
+                batch: 1,
+                channels: [32, 1],
+                input: size,
+                output: axes.each_ref().map(|axis| axis.grid),
+                kernel: [kernel; 2],
+            };
+            let grid = Grid::new(ConvProduct::forward(sizes), &axes, 1, 0);
+            let [down, across] = &axes;
+            for (line, column) in (0..down.grid).flat_map(|line| (0..across.grid).map(move |at| (line, at))) {
+                for tap in 0..kernel * kernel {
+                    let at = line * grid.width + column + grid.distance(tap);
+                    let (phase, at) = (at / grid.of_phase, at % grid.of_phase);
+                    let place = [at / grid.width, at % grid.width];
+                    let phase = [phase / grid.phases[1], phase % grid.phases[1]];
+                    let read =
+                        [[line, tap / kernel], [column, tap % kernel]].map(|[pixel, tap]| 2 * pixel + tap);
+                    assert_eq!(
+                        [0, 1].map(|axis| 2 * place[axis] + phase[axis]),
+                        read,
+                        "{size:?} {kernel} {tap}"
+                    );
+                }
+            }
         }
     }
 

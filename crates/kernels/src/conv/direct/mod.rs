@@ -1,5 +1,5 @@
 //! Direct convolutions of bf16 by dot products of pairs: the pixels of a band of lines are paired over channels once, and each tap reads them
-//! at its own distance. Nothing is packed for each tap.
+//! at its own distance. Nothing is packed for each tap. With a stride of 2, pixels that a tap reads one after the other are put side by side.
 //!
 //! Every result is one sum in a fixed order, 32 channels by 32 and tap by tap in them: it does not depend on the number of tasks.
 
@@ -65,9 +65,9 @@ impl Direct {
     pub(super) fn where_it_pays(product: ConvProduct, grids: &[[Axis; 2]], dtype: DType) -> Option<Self> {
         let unit = unit_for(dtype, dtype).filter(|_| dtype == DType::BF16)?;
         let planes = unit.for_planes()?;
-        let is_dense = grids.iter().flatten().all(|axis| axis.stride == 1);
+        let is_near = grids.iter().flatten().all(|axis| axis.stride <= 2);
         // Whole steps of channels, and kernels whose taps would all be packed.
-        if !is_dense || !product.channels.is_multiple_of(SIDE) || product.kernel == [1; 2] {
+        if !is_near || !product.channels.is_multiple_of(SIDE) || product.kernel == [1; 2] {
             return None;
         }
         let tasks = |images| product.batch / images * product.rows.div_ceil(ROWS[0]);
