@@ -359,7 +359,7 @@ impl Checkpoint {
     }
 
     fn tensors(&self, name: &str) -> Result<Named<HostTensor>, StateError> {
-        decode(&self.read(name)?, &self.path.join(name))
+        decode(self.read(name)?, &self.path.join(name))
     }
 }
 

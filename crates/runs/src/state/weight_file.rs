@@ -28,9 +28,9 @@ pub(super) fn tensor_file<'a>(
 }
 
 /// Decodes the safetensors file `path`, and refuses what [`check`] refuses.
-pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Named<HostTensor>, StateError> {
-    check(bytes, path)?;
-    tensor_file::decode(bytes).map_err(|error| of_file(path, error))
+pub(super) fn decode(bytes: Vec<u8>, path: &Path) -> Result<Named<HostTensor>, StateError> {
+    check(&bytes, path)?;
+    tensor_file::decoded(bytes).map_err(|error| of_file(path, error))
 }
 
 /// Checks that the safetensors file `path` can be decoded, and that all its values are finite: no training saves others.
