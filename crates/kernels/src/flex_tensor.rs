@@ -25,7 +25,7 @@ pub(crate) fn zeros<E: StoredFloat>(count: usize) -> Vec<E> {
     if count < 8 * TASK {
         return vec![E::ZERO; count];
     }
-    uninit::filled_in(Vec::with_capacity(count), count, TASK, |_, _| ())
+    uninit::filled_anew(count, TASK, |_, _| ())
 }
 
 /// A tensor of zeros.

@@ -21,20 +21,7 @@ use crate::{
 /// # Safety
 /// `write` writes every element.
 pub(crate) unsafe fn written<E>(count: usize, write: impl FnOnce(&mut [MaybeUninit<E>])) -> Vec<E> {
-    // SAFETY: as the caller promises.
-    unsafe { written_in(Vec::with_capacity(count), count, write) }
-}
-
-/// As [`written`], in the memory of `elements`.
-///
-/// # Safety
-/// `write` writes every element.
-unsafe fn written_in<E>(
-    mut elements: Vec<E>,
-    count: usize,
-    write: impl FnOnce(&mut [MaybeUninit<E>]),
-) -> Vec<E> {
-    elements.clear();
+    let mut elements = Vec::with_capacity(count);
     write(&mut elements.spare_capacity_mut()[..count]);
     // SAFETY: the capacity is at least `count`, and the caller promises that `write` writes every element.
     unsafe { elements.set_len(count) };
@@ -232,21 +219,8 @@ pub(crate) fn filled_anew<E: Copy + Default + Send + Sync>(
     piece: usize,
     fill: impl Fn(usize, &mut [E]) + Sync,
 ) -> Vec<E> {
-    filled_in(Vec::with_capacity(count), count, piece, fill)
-}
-
-/// As [`filled_anew`], in the memory of `elements`.
-///
-/// # Panics
-/// Panics if the capacity of `elements` is less than `count`.
-pub(crate) fn filled_in<E: Copy + Default + Send + Sync>(
-    elements: Vec<E>,
-    count: usize,
-    piece: usize,
-    fill: impl Fn(usize, &mut [E]) + Sync,
-) -> Vec<E> {
     // SAFETY: all pieces are filled.
-    unsafe { written_in(elements, count, |memory| _ = filled(memory, piece, fill)) }
+    unsafe { written(count, |memory| _ = filled(memory, piece, fill)) }
 }
 
 /// A part of uninitialised memory, for one task to write. A counter shared by all parts shows whether everything is written.
