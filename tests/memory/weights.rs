@@ -4,6 +4,7 @@ use std::fs;
 
 use oomph::{
     Bytes, Config, PlanOptions, Registry,
+    engine::record::{model_record, restore_model},
     memory::{Account, charge},
     model::weights::read_bytes,
     plan,
@@ -63,7 +64,7 @@ fn loading_takes_one_tensor_at_a_time_beside_the_model() {
     };
     let _alone = crate::alone();
     let session = config("");
-    let record = oomph::engine::record::model_record(&session.build().unwrap()).unwrap();
+    let record = model_record(&session.build().unwrap()).unwrap();
     let largest = record.values().map(|tensor| tensor.values.len() * 4).max().unwrap() as u64;
     let all: u64 = record.values().map(|tensor| tensor.values.len() as u64 * 4).sum();
     write(&path, &record);
@@ -80,6 +81,38 @@ fn loading_takes_one_tensor_at_a_time_beside_the_model() {
     assert!(device < all + 2 * largest + (1 << 20), "{device} of {all} and {largest}");
     let host = after.host_bytes.get().saturating_sub(before.host_bytes.get());
     assert!(host < 1 << 20, "{} stay in host memory", Bytes::new(host));
+}
+
+/// Neither a drawn model nor a second copy of the record is there while a model is restored.
+#[test]
+fn restoring_takes_one_tensor_at_a_time_beside_the_record() {
+    let text = "model = { name = 'resnet18', stem = 'small', width = 32 }
+                data = { source = 'digits', workers = 0 }";
+    let session = open(Config::from_toml("restoring", text).unwrap(), &Registry::builtin()).unwrap();
+    let _alone = crate::alone();
+    // All on one account, so that the peak is of record and model together.
+    charge(Account::Device, || {
+        let record = model_record(&session.build().unwrap()).unwrap();
+        let largest = record.values().map(|tensor| tensor.values.len() * 4).max().unwrap() as u64;
+        let all: u64 = record.values().map(|tensor| tensor.values.len() as u64 * 4).sum();
+        let before = oomph::memory::read().in_use_bytes.get();
+        oomph::memory::restart_peak();
+        let mut model = session.build_to_restore().unwrap();
+        let empty = oomph::memory::read().peak_in_use_bytes.get() - before;
+        assert!(empty < all / 10, "a model without values takes {empty} of {all}");
+        let expected = record.clone();
+        oomph::memory::restart_peak();
+        let with_copy = oomph::memory::read().in_use_bytes.get();
+        restore_model(&mut model, record, &session.whole_model_device()).unwrap();
+        let restored = oomph::memory::read().peak_in_use_bytes.get() - with_copy;
+        assert!(restored < 2 * largest + (1 << 20), "{restored} with a largest tensor of {largest}");
+        assert!(model_record(&model).unwrap() == expected, "the values of the record");
+        let mut drawn = Vec::new();
+        session.build().unwrap().visit(&mut |info, _| drawn.push((info.name.to_owned(), info.trainable)));
+        let mut shown = Vec::new();
+        model.visit(&mut |info, _| shown.push((info.name.to_owned(), info.trainable)));
+        assert_eq!(shown, drawn);
+    });
 }
 
 fn write(path: &std::path::Path, record: &oomph::model::Named<oomph::engine::HostTensor>) {

@@ -104,7 +104,7 @@ fn weights(case: &Case, device: &Device) -> (oomph_model::Stages, Named<HostTens
             }
         }
     }
-    restore_model(&mut model, &record, device).expect("the same model");
+    restore_model(&mut model, record.clone(), device).expect("the same model");
     (model, record)
 }
 

@@ -12,19 +12,35 @@ use oomph_core::{Generator, Key};
 pub struct Init {
     device: Device,
     key: Key,
-    /// False for a capture device, where a model takes no memory.
-    draws_values: bool,
+    values: Values,
+}
+
+/// What the parameters that would be drawn hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    /// Numbers from the seed.
+    Drawn,
+    /// Nothing: on a capture device a model takes no memory.
+    None,
+    /// One zero that all elements share.
+    Shared,
 }
 
 impl Init {
     /// Parameters on `device`, drawn from `seed`.
     pub fn new(device: &Device, seed: u64) -> Self {
-        Self { device: device.clone(), key: Key::new(seed).with_name("init"), draws_values: true }
+        Self { device: device.clone(), key: Key::new(seed).with_name("init"), values: Values::Drawn }
     }
 
     /// Parameters with shapes alone, on a capture device.
     pub fn shapes_only(device: &Device) -> Self {
-        Self { draws_values: false, ..Self::new(device, 0) }
+        Self { values: Values::None, ..Self::new(device, 0) }
+    }
+
+    /// Parameters that are about to be replaced, all of them: each is a view of one zero, and takes no memory for its
+    /// elements.
+    pub fn to_be_replaced(device: &Device) -> Self {
+        Self { values: Values::Shared, ..Self::new(device, 0) }
     }
 
     /// The device of the parameters.
@@ -34,7 +50,7 @@ impl Init {
 
     /// Whether values are drawn (else only shapes matter).
     pub fn draws_values(&self) -> bool {
-        self.draws_values
+        self.values == Values::Drawn
     }
 
     /// A seed for Burn's own generator, for layers that initialise themselves.
@@ -77,8 +93,12 @@ impl Init {
         shape: [usize; D],
         mut draw: impl FnMut(&mut Generator) -> f32,
     ) -> Param<Tensor<D>> {
-        if !self.draws_values {
-            return Param::from_tensor(Tensor::zeros(shape, &self.device));
+        match self.values {
+            Values::Drawn => {}
+            Values::None => return Param::from_tensor(Tensor::zeros(shape, &self.device)),
+            Values::Shared => {
+                return Param::from_tensor(Tensor::<D>::zeros([1; D], &self.device).expand(shape));
+            }
         }
         let mut generator = Generator::at(self.key.with_name(name));
         let values: Vec<f32> = (0..shape.iter().product()).map(|_| draw(&mut generator)).collect();

@@ -176,13 +176,13 @@ pub fn check_carried(record: &Named<HostTensor>, shapes: &Named<Vec<usize>>) -> 
     Ok(())
 }
 
-/// Copies recorded values into a model on `device`.
+/// Copies recorded values into a model on `device`. Each recorded tensor is dropped once it is copied.
 ///
 /// # Errors
 /// [`RecordError::Parameters`] if names or shapes differ. The model is then unchanged.
 pub fn restore_model(
     model: &mut Stages,
-    record: &Named<HostTensor>,
+    mut record: Named<HostTensor>,
     device: &Device,
 ) -> Result<(), RecordError> {
     let mut problems = Vec::new();
@@ -205,7 +205,7 @@ pub fn restore_model(
     if !problems.is_empty() {
         return Err(RecordError::Parameters { problems });
     }
-    model.map(&mut |info, tensor| match record.get(info.name) {
+    model.map(&mut |info, tensor| match record.remove(info.name) {
         Some(saved) => saved.to_tensor(device).tracked_like(&tensor, info.trainable),
         None => tensor,
     });

@@ -188,10 +188,9 @@ pub(crate) fn with_restored<T>(
 ) -> Result<T, TrainError> {
     let restored = || -> Result<_, TrainError> {
         checkpoint.check_source(session.source.as_ref())?;
-        // The file is read first, so its memory is free again when the model is made.
         let record = charge(Account::Host, || checkpoint.weights())?;
-        let mut model = session.build()?;
-        restore_model(&mut model, &record, &session.whole_model_device())?;
+        let mut model = session.build_to_restore()?;
+        restore_model(&mut model, record, &session.whole_model_device())?;
         Ok((model, ()))
     };
     with_made(session, restored, report, |model, ()| work(model))

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
 use oomph_config::Difference;
 use oomph_core::{Phase, phase};
@@ -29,10 +29,10 @@ pub(crate) fn restored(
     let mut saved = charge(Account::Host, || checkpoint.state())?;
     charge(Account::Host, || check(session, &stepper, &saved))?;
     let device = session.whole_model_device();
-    off_device(session, || restore_model(&mut stepper.model, &saved.model, &device))?;
+    off_device(session, || restore_model(&mut stepper.model, mem::take(&mut saved.model), &device))?;
     if charge(Account::Host, || keeps_its_average(session, checkpoint))? {
-        let restored = saved.average.as_ref().map(|AverageState { model, updates }| {
-            off_device(session, || state::restore_average(&mut stepper, model, *updates, &device))
+        let restored = saved.average.take().map(|AverageState { model, updates }| {
+            off_device(session, || state::restore_average(&mut stepper, model, updates, &device))
         });
         restored.transpose()?;
     }

@@ -97,6 +97,16 @@ impl Session {
         self.architecture.build(self.spec(), &init)
     }
 
+    /// Builds the model as [`build`](Self::build) does, to be [restored](crate::record::restore_model): its weights have no
+    /// values and take no memory until then.
+    ///
+    /// # Errors
+    /// If the architecture refuses the samples.
+    pub fn build_to_restore(&self) -> Result<Stages, ModelError> {
+        let device = self.tracked(&self.whole_model_device());
+        self.architecture.build(self.spec(), &Init::to_be_replaced(&device))
+    }
+
     /// `device` with autodiff.
     pub fn tracked(&self, device: &Device) -> Device {
         let tracked = device.clone().autodiff();

@@ -125,7 +125,7 @@ pub fn restore_optimizer(stepper: &mut Stepper, record: OptimizerRecord) -> Resu
 /// The errors of [`restore_model`].
 pub fn restore_average(
     stepper: &mut Stepper,
-    record: &Named<HostTensor>,
+    record: Named<HostTensor>,
     updates: u64,
     device: &burn::tensor::Device,
 ) -> Result<(), RecordError> {
