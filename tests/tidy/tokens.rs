@@ -30,7 +30,7 @@ const WRITERS: [&str; 6] = [
 ];
 
 /// The files that need `unsafe`.
-const UNSAFE: [&str; 21] = [
+const UNSAFE: [&str; 22] = [
     "crates/bf16/src/blocks.rs",
     "crates/bf16/src/dots.rs",
     "crates/bf16/src/line.rs",
@@ -39,6 +39,7 @@ const UNSAFE: [&str; 21] = [
     "crates/bf16/src/points.rs",
     "crates/bf16/src/tiles.rs",
     "crates/bf16/src/unit.rs",
+    "crates/bf16/src/wide.rs",
     "crates/bf16/src/vectors.rs",
     "crates/bf16/src/winograd.rs",
     "crates/command/src/refusal.rs",

@@ -177,7 +177,7 @@ fn add_products<const ROWS: usize>(
 /// The processor has AVX-512F, and behind `to` there are these rows, of 32 numbers each.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn store<const ROWS: usize>(sums: [[__m512; 2]; ROWS], to: *mut f32, stride: usize) {
+pub(crate) unsafe fn store<const ROWS: usize>(sums: [[__m512; 2]; ROWS], to: *mut f32, stride: usize) {
     for (row, sums) in sums.into_iter().enumerate() {
         for (half, sums) in sums.into_iter().enumerate() {
             // SAFETY: the row has 32 numbers.

@@ -1,10 +1,12 @@
-//! Products of matrices by a processor's instructions for bf16: AMX, which Intel's Xeons have since Sapphire Rapids, or else AVX-512 BF16,
-//! which AMD's processors have since Zen 4.
+//! Products of matrices of bf16 by the fastest instructions of a processor: AMX, which Intel's Xeons have since Sapphire Rapids, or else
+//! the dot products of AVX-512 BF16, which AMD's processors have since Zen 4. Where Intel's have no AMX, or a virtual machine hides it,
+//! their dot products are slower than products of 32 bits: pairs are widened to these.
 //!
 //! A product multiplies *strips*: 32 rows of the left matrix by 32 columns of the right one, which are packed first. Products of two
 //! bf16 numbers are exact in 32 bits, and are summed in 32 bits. Of 32 inner indices AMX sums the even and the odd products alone, then
 //! adds both to the sum so far. AVX-512 BF16 adds one product after the other, of each two the odd one first. Both take numbers below
 //! 2⁻¹²⁶ for zeros (Intel, Architecture Instruction Set Extensions Programming Reference, AMX; Software Developer's Manual, `VDPBF16PS`).
+//! Widened pairs are added in the order of dot products, and with their bits, but smaller numbers count.
 //! Numbers of 32 bits are [taken apart](Element) first.
 //!
 //! ```
@@ -47,6 +49,8 @@ mod tiles;
 mod truth;
 mod unit;
 mod vectors;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod wide;
 mod winograd;
 
 pub use line::{FEW_ROWS, Line, SIDE, lines};

@@ -1,5 +1,8 @@
 use half::bf16;
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use crate::unit::Instructions;
+
 use crate::{
     Line, MatrixUnit,
     line::{OF_TILE, SIDE},
@@ -12,10 +15,11 @@ use crate::{
 /// a position, and reads 16 planes at each of some shifts from there, then the next 16 planes.
 #[derive(Clone, Copy, Debug)]
 pub struct PlaneUnit {
+    /// Dot products, or wide ones.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    instructions: Instructions,
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
     never: std::convert::Infallible,
-    /// Only [`MatrixUnit::for_planes`] makes one.
-    _private: (),
 }
 
 /// Planes of pairs.
@@ -43,13 +47,13 @@ pub fn pair(first: bf16, second: bf16) -> f32 {
 }
 
 impl MatrixUnit {
-    /// What multiplies planes: dot products. `None` where this unit has tiles.
+    /// What multiplies planes. `None` where this unit has tiles.
     pub fn for_planes(self) -> Option<PlaneUnit> {
         if self.has_tiles() {
             return None;
         }
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        return Some(PlaneUnit { _private: () });
+        return Some(PlaneUnit { instructions: self.instructions });
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
         None
     }
@@ -85,7 +89,11 @@ impl PlaneUnit {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         // SAFETY: `for_planes` found the instructions. Rows, positions and sums are there, as asserted above.
         unsafe {
-            crate::dots::planes(left.chunks_exact(of_step), pairs[first..].as_ptr(), of_plane, shifts, sums);
+            let (left, right) = (left.chunks_exact(of_step), pairs[first..].as_ptr());
+            match self.instructions {
+                Instructions::Wide => crate::wide::planes(left, right, of_plane, shifts, sums),
+                _ => crate::dots::planes(left, right, of_plane, shifts, sums),
+            }
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
         match (self.never, pairs) {}

@@ -2,10 +2,10 @@
 
 use std::{
     arch::x86_64::{
-        __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castsi512_ps,
-        _mm512_cvtne2ps_pbh, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_maskz_loadu_epi32,
-        _mm512_permutex2var_ps, _mm512_permutexvar_epi16, _mm512_set_epi32, _mm512_set1_epi32,
-        _mm512_setzero_ps, _mm512_slli_epi32, _mm512_store_si512, _mm512_storeu_ps, _mm512_sub_ps,
+        __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_cvtne2ps_pbh, _mm512_loadu_ps,
+        _mm512_loadu_si512, _mm512_maskz_loadu_epi32, _mm512_permutex2var_ps, _mm512_permutexvar_epi16,
+        _mm512_set_epi32, _mm512_set1_epi32, _mm512_setzero_ps, _mm512_store_si512, _mm512_storeu_ps,
+        _mm512_sub_ps,
     },
     mem,
 };
@@ -13,6 +13,7 @@ use std::{
 use crate::{
     Line, Neighbours, PairLine, WindowLines,
     line::{OF_TILE, SIDE},
+    wide::{first_of, second_of},
     winograd::{POINTS, place},
 };
 
@@ -167,22 +168,8 @@ unsafe fn columns(line: PairLine<'_>, index: usize, [left, right]: Neighbours) -
         let before = _mm512_maskz_loadu_epi32(left, first);
         let here = _mm512_loadu_si512(first.add(1).cast());
         let behind = _mm512_maskz_loadu_epi32(right, first.add(2));
-        [odd(before), even(here), odd(here), even(behind)]
+        [second_of(before), first_of(here), second_of(here), first_of(behind)]
     }
-}
-
-/// The first numbers of pairs.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn even(pairs: __m512i) -> __m512 {
-    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(pairs))
-}
-
-/// The second numbers of pairs.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn odd(pairs: __m512i) -> __m512 {
-    _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(0xffff_0000_u32.cast_signed())))
 }
 
 /// The points of four pixels.
@@ -212,7 +199,8 @@ unsafe fn patch_points(channel: &[PairLine<'_>; 2], index: usize) -> Points {
             _mm512_loadu_si512(channel[1].as_ptr().add(first).cast()),
         ]
     };
-    let (left, right) = (patch([even(above), even(below)]), patch([odd(above), odd(below)]));
+    let (left, right) =
+        (patch([first_of(above), first_of(below)]), patch([second_of(above), second_of(below)]));
     let mut points = [[_mm512_setzero_ps(); 4]; 4];
     for (row, points) in points.iter_mut().enumerate() {
         *points = patch([left[row], right[row]]);

@@ -39,7 +39,9 @@ pub(crate) fn product<E: Element + Into<f64>>(
         let indices = |begin: usize| (first + begin..first + SIDE).step_by(2);
         match instructions {
             Instructions::Tiles => sum + (indices(0).fold(0.0, plus) + indices(1).fold(0.0, plus)),
-            Instructions::Dots => indices(0).fold(sum, |sum, even| plus(plus(sum, even + 1), even)),
+            Instructions::Dots | Instructions::Wide => {
+                indices(0).fold(sum, |sum, even| plus(plus(sum, even + 1), even))
+            }
         }
     })
 }
@@ -57,9 +59,9 @@ pub(crate) fn numbers<E>(seed: u32, count: usize, of: fn(f32) -> E) -> Vec<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FEW_ROWS, Line, MatrixUnit, Planes, Rounded, Shift, lines, pair};
+    use crate::{FEW_ROWS, Line, MatrixUnit, PlaneUnit, Planes, Rounded, Shift, lines, pair};
 
-    const ALL: [Instructions; 2] = [Instructions::Tiles, Instructions::Dots];
+    const ALL: [Instructions; 3] = [Instructions::Tiles, Instructions::Dots, Instructions::Wide];
 
     /// A unit for each kind of instructions that this processor has.
     fn units() -> impl Iterator<Item = (Instructions, MatrixUnit)> {
@@ -291,11 +293,13 @@ mod tests {
 
     #[test]
     fn planes_are_multiplied_as_columns_that_are_packed() {
-        let Some((unit, planes)) =
-            MatrixUnit::by(Instructions::Dots).and_then(|unit| Some((unit, unit.for_planes()?)))
-        else {
-            return println!("skipped: this processor has no {:?}", Instructions::Dots);
-        };
+        let of_planes = |(_, unit): (_, MatrixUnit)| Some((unit, unit.for_planes()?));
+        for (unit, planes) in units().filter_map(of_planes) {
+            planes_are_multiplied_as_columns(unit, planes);
+        }
+    }
+
+    fn planes_are_multiplied_as_columns(unit: MatrixUnit, planes: PlaneUnit) {
         let (of_plane, steps, shifts, first) = (100, 2, [0, 1, 10, 11, 37], 7);
         let inner = steps * shifts.len() * SIDE;
         let left = numbers(3, 30 * inner, bf16::from_f32);

@@ -8,6 +8,7 @@ use crate::{
     blocks::{multiply, multiply_rows},
     dots::Dots,
     tiles::WholeTiles,
+    wide::{self, Wide},
 };
 
 /// What multiplies matrices of bf16 on this processor.
@@ -15,7 +16,7 @@ use crate::{
 pub struct MatrixUnit {
     /// The processor has these, and the system permits them.
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    instructions: Instructions,
+    pub(crate) instructions: Instructions,
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
     never: std::convert::Infallible,
 }
@@ -28,6 +29,8 @@ pub(crate) enum Instructions {
     Tiles,
     /// AVX-512 BF16: dot products of pairs.
     Dots,
+    /// AVX-512: products of numbers that are made 32 bits wide.
+    Wide,
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -36,7 +39,14 @@ impl Instructions {
         match self {
             Self::Tiles => crate::tiles::is_permitted(),
             Self::Dots => crate::dots::are_possible(),
+            Self::Wide => wide::are_possible(),
         }
+    }
+
+    /// The fastest ones of this processor.
+    fn fastest() -> Option<Self> {
+        let vectors = if wide::are_faster() { Self::Wide } else { Self::Dots };
+        [Self::Tiles, vectors].into_iter().find(|some| some.are_permitted())
     }
 }
 
@@ -52,9 +62,8 @@ impl MatrixUnit {
     pub fn of_this_processor() -> Option<Self> {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         {
-            static FASTEST: std::sync::LazyLock<Option<Instructions>> = std::sync::LazyLock::new(|| {
-                [Instructions::Tiles, Instructions::Dots].into_iter().find(|some| some.are_permitted())
-            });
+            static FASTEST: std::sync::LazyLock<Option<Instructions>> =
+                std::sync::LazyLock::new(Instructions::fastest);
             FASTEST.map(|instructions| Self { instructions })
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -139,6 +148,7 @@ impl MatrixUnit {
                     multiply::<E, _>(&WholeTiles::configured(), [left, right], of_strip, sums, add);
                 }
                 Instructions::Dots => multiply::<E, _>(&Dots::new(), [left, right], of_strip, sums, add),
+                Instructions::Wide => multiply::<E, _>(&Wide::new(), [left, right], of_strip, sums, add),
             }
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -175,6 +185,7 @@ impl MatrixUnit {
                     multiply_rows::<E, _>(&WholeTiles::configured(), strips, of_strip, sums, rows, add);
                 }
                 Instructions::Dots => multiply_rows::<E, _>(&Dots::new(), strips, of_strip, sums, rows, add),
+                Instructions::Wide => multiply_rows::<E, _>(&Wide::new(), strips, of_strip, sums, rows, add),
             }
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
