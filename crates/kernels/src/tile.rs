@@ -20,7 +20,7 @@ const VECTORS: usize = 2;
 const AT_ONCE: usize = 4;
 
 /// Columns of a tile, at most.
-const MOST_COLUMNS: usize = 32;
+pub(crate) const MOST_COLUMNS: usize = 32;
 
 /// The sums of a tile.
 type TileSums<S, const ROWS: usize> = [[Vector<S, f32>; VECTORS]; ROWS];
@@ -107,6 +107,16 @@ pub(crate) enum Factors<'a> {
     Panel { tiles: &'a [f32], tile: Tile, panel: &'a [f32] },
     /// Rows in tiles [for them](Tile::for_scattered) by columns that are somewhere in memory.
     Scattered { tiles: &'a [f32], columns: ScatteredColumns<'a> },
+    /// Rows that nobody put in tiles, as many as tiles [for scattered columns](Tile::for_scattered) have, by such columns.
+    Separate { rows: SeparateRows<'a>, columns: ScatteredColumns<'a> },
+}
+
+/// Rows of the left matrix, which begin `stride` elements behind each other.
+#[derive(Clone, Copy)]
+pub(crate) struct SeparateRows<'a> {
+    pub(crate) elements: &'a [f32],
+    pub(crate) count: usize,
+    pub(crate) stride: usize,
 }
 
 /// The columns of a tile, in runs anywhere in memory. The row of inner index i begins at `offsets[i]`.
@@ -148,8 +158,11 @@ impl TileColumn<'_> {
     }
 
     fn products(&self) -> usize {
-        let (Factors::Panel { tiles, .. } | Factors::Scattered { tiles, .. }) = self.factors;
-        tiles.len() * Tile::low().columns
+        let elements = match self.factors {
+            Factors::Panel { tiles, .. } | Factors::Scattered { tiles, .. } => tiles.len(),
+            Factors::Separate { rows, columns } => rows.count * columns.offsets.len(),
+        };
+        elements * Tile::low().columns
     }
 
     /// The numbers of rows are constants, so that each processor's tiles are compiled for two of them.
@@ -164,15 +177,21 @@ impl TileColumn<'_> {
             }
             Factors::Scattered { tiles, columns } => {
                 let right = columns.checked(S::lanes32());
+                let tiles = in_tiles::<SCATTERED>(tiles, columns.offsets.len());
                 let ahead = self.ahead.take();
                 match ahead {
-                    Some(ahead) => self.put_all::<S, SCATTERED>(tiles, columns.offsets.len(), |left| {
-                        products(left, right, || ahead.step())
-                    }),
-                    None => self.put_all::<S, SCATTERED>(tiles, columns.offsets.len(), |left| {
-                        products(left, right, || ())
-                    }),
+                    Some(ahead) => {
+                        self.put_all::<S, SCATTERED, _>(tiles, |left| products(left, right, || ahead.step()))
+                    }
+                    None => self.put_all::<S, SCATTERED, _>(tiles, |left| products(left, right, || ())),
                 }
+            }
+            Factors::Separate { rows, columns } => {
+                let right = columns.checked(S::lanes32());
+                let tiles = (0..rows.count).step_by(SCATTERED);
+                self.put_all::<S, SCATTERED, _>(tiles, |first| {
+                    products_of_rows(rows.of_tile::<SCATTERED>(first, columns.offsets.len()), right)
+                });
             }
         }
     }
@@ -181,28 +200,46 @@ impl TileColumn<'_> {
     fn by_panel<S: Simd, const ROWS: usize>(mut self, tiles: &[f32], right: PanelRows<'_>) {
         let inner = RightRows::<S>::len(right);
         let mut next = Next::new(self.next, tiles.len() / ROWS.max(1), stretch::<S>());
+        let tiles = in_tiles::<ROWS>(tiles, inner);
         match self.ahead.take() {
             Some(ahead) => {
-                self.put_all::<S, ROWS>(tiles, inner, |left| products(left, right, || ahead.step()))
+                self.put_all::<S, ROWS, _>(tiles, |left| products(left, right, || ahead.step()));
             }
-            None => self.put_all::<S, ROWS>(tiles, inner, |left| products(left, right, || next.step())),
+            None => self.put_all::<S, ROWS, _>(tiles, |left| products(left, right, || next.step())),
         }
     }
 
     #[inline(always)]
-    fn put_all<S: Simd, const ROWS: usize>(
+    fn put_all<S: Simd, const ROWS: usize, L>(
         mut self,
-        tiles: &[f32],
-        inner: usize,
-        mut products: impl FnMut(&[[f32; ROWS]]) -> TileSums<S, ROWS>,
+        tiles: impl Iterator<Item = L>,
+        mut products: impl FnMut(L) -> TileSums<S, ROWS>,
     ) {
-        let tiles = tiles.chunks_exact((ROWS * inner).max(1));
         for (left, sums) in tiles.zip(self.sums.chunks_mut(ROWS * self.stride)) {
-            put(products(left.as_chunks::<ROWS>().0), sums, self.stride, self.add);
+            put(products(left), sums, self.stride, self.add);
             if let Some(then) = &mut self.then {
                 then(sums);
             }
         }
+    }
+}
+
+/// The tiles of rows, of so many inner indices.
+#[inline(always)]
+fn in_tiles<const ROWS: usize>(tiles: &[f32], inner: usize) -> impl Iterator<Item = &[[f32; ROWS]]> {
+    tiles.chunks_exact((ROWS * inner).max(1)).map(|tile| tile.as_chunks::<ROWS>().0)
+}
+
+impl<'a> SeparateRows<'a> {
+    /// # Panics
+    /// Panics if the elements end before so many inner indices of these rows.
+    #[inline(always)]
+    fn of_tile<const ROWS: usize>(self, first: usize, inner: usize) -> [&'a [f32]; ROWS] {
+        let mut rows: [&[f32]; ROWS] = [&[]; ROWS];
+        for (index, row) in rows.iter_mut().enumerate() {
+            *row = &self.elements[(first + index) * self.stride..][..inner];
+        }
+        rows
     }
 }
 
@@ -253,6 +290,31 @@ fn products<S: Simd, const ROWS: usize>(
             products = added(left, unsafe { right.row(index) }, products);
             index += 1;
         }
+    }
+    products
+}
+
+/// The products of a tile whose rows are separate.
+///
+/// # Panics
+/// Panics if the factors have different inner indices.
+#[inline(always)]
+fn products_of_rows<S: Simd, const ROWS: usize>(
+    left: [&[f32]; ROWS],
+    right: impl RightRows<S>,
+) -> TileSums<S, ROWS> {
+    for row in left {
+        assert_eq!(row.len(), right.len(), "both factors have the same inner indices");
+    }
+    let mut products: TileSums<S, ROWS> = [[0.0f32.splat(); VECTORS]; ROWS];
+    for index in 0..right.len() {
+        let mut of_index = [0.0; ROWS];
+        for (to, row) in of_index.iter_mut().zip(left) {
+            // SAFETY: each row has as many elements as there are rows of the right matrix, as asserted.
+            *to = unsafe { *row.get_unchecked(index) };
+        }
+        // SAFETY: there are as many rows.
+        products = added(&of_index, unsafe { right.row(index) }, products);
     }
     products
 }

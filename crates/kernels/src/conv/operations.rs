@@ -155,7 +155,7 @@ pub(super) fn weight_backward(
     let is_same = dtype == gradient.dtype();
     let fewer = is_same.then(|| WinogradSums::where_it_pays(sizes, &axes, dtype)).flatten();
     let unit = (is_same && fewer.is_none()).then(|| SumsByUnit::where_it_pays(sizes, &axes, dtype)).flatten();
-    let correlate = Correlate::new(sizes, &axes);
+    let correlate = Correlate::new(sizes, &axes, [dtype, gradient.dtype()]);
     let workspace = match (&fewer, &unit) {
         (Some(fewer), _) => fewer.workspace(),
         (None, Some(unit)) => unit.sums.workspace(),
