@@ -17,6 +17,10 @@ const ROWS: usize = 8;
 /// Channels that are transformed at once.
 const CHANNELS: usize = 16;
 
+/// Channels whose points are written together: whole lines of the cache. Those of all points are a power of two apart, and evict each other
+/// before the next channel comes.
+const TOGETHER: usize = 4;
+
 /// Computes the points of the kernels of some channels, for at most a tile's rows.
 pub(super) struct WinogradPacking<'a, E> {
     pub(super) winograd: &'a Winograd,
@@ -50,15 +54,22 @@ impl<E: StoredFloat> SimdLoops for WinogradPacking<'_, E> {
                     interleave(rows.len(), row, 0..TAPS, kernels, ROWS);
                 }
             }
-            for kernel in kernels.chunks_exact(TAPS * ROWS).take(count) {
-                let made = match winograd.turned {
-                    false => kernel_points::<ROWS>(|tap| lanes(kernel, tap * ROWS)),
-                    true => kernel_points::<ROWS>(|tap| lanes(kernel, (TAPS - 1 - tap) * ROWS)),
-                };
-                for (points, made) in points.iter_mut().zip(&made) {
-                    match of_tile {
-                        ROWS => points.append(made),
-                        _ => points.append(&made[..of_tile]),
+            for kernels in kernels[..count * TAPS * ROWS].chunks(TOGETHER * TAPS * ROWS) {
+                let mut made = [[[0.0; ROWS]; POINTS]; TOGETHER];
+                let kernels = kernels.chunks_exact(TAPS * ROWS);
+                let here = kernels.len();
+                for (made, kernel) in made.iter_mut().zip(kernels) {
+                    *made = match winograd.turned {
+                        false => kernel_points::<ROWS>(|tap| lanes(kernel, tap * ROWS)),
+                        true => kernel_points::<ROWS>(|tap| lanes(kernel, (TAPS - 1 - tap) * ROWS)),
+                    };
+                }
+                for (point, points) in points.iter_mut().enumerate() {
+                    for made in &made[..here] {
+                        match of_tile {
+                            ROWS => points.append(&made[point]),
+                            _ => points.append(&made[point][..of_tile]),
+                        }
                     }
                 }
             }
