@@ -88,8 +88,8 @@ fn loading_takes_one_tensor_at_a_time_beside_the_model() {
 fn restoring_takes_one_tensor_at_a_time_beside_the_record() {
     let text = "model = { name = 'resnet18', stem = 'small', width = 32 }
                 data = { source = 'digits', workers = 0 }";
-    let session = open(Config::from_toml("restoring", text).unwrap(), &Registry::builtin()).unwrap();
     let _alone = crate::alone();
+    let session = open(Config::from_toml("restoring", text).unwrap(), &Registry::builtin()).unwrap();
     // All on one account, so that the peak is of record and model together.
     charge(Account::Device, || {
         let record = model_record(&session.build().unwrap()).unwrap();
