@@ -83,7 +83,7 @@ impl MatrixUnit {
     }
 
     /// Whether products of tiles are there: several times as fast as vectors of 32 bits, even where a number takes three parts. Without them
-    /// only bf16 is faster than by such vectors: twice.
+    /// only bf16 is multiplied faster than by such vectors: its strips are half as large, and dot products may be twice as fast.
     pub fn has_tiles(self) -> bool {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         return self.instructions == Instructions::Tiles;
