@@ -6,7 +6,7 @@
 //! change places, so that the smaller one is copied. The inputs of a pixel and a tap are read in place from that copy,
 //! so that the matrix of all inputs of all pixels never exists.
 //!
-//! Every result is one sum in a fixed order, pixel by pixel, in parts of [`DEPTH`] and of some images: it does not depend on
+//! Every result is one sum in a fixed order, pixel by pixel, in parts of some pixels and of some images: it does not depend on
 //! the number of tasks.
 
 use std::{mem::MaybeUninit, ops::Range};
@@ -27,8 +27,8 @@ use crate::{
     workers,
 };
 
-/// Pixels multiplied at once: that many rows of a tile fit into the first-level cache.
-const DEPTH: usize = 128;
+/// Elements of a tile's columns that are multiplied at once: with as many pixels of its rows they fit into the first-level cache.
+const ELEMENTS: usize = 4 << 10;
 
 /// Pixels of separate rows that are multiplied at once, at most.
 const LONGEST: usize = 256;
@@ -220,7 +220,11 @@ impl Correlate {
     fn stretches<'a>(&self, positions: &'a [u32]) -> impl Iterator<Item = (usize, &'a [u32])> {
         let of_part = if self.has_tiles { positions.len() } else { self.pixels() }.max(1);
         // The stretches of an image are as even as possible.
-        let length = if self.has_tiles { DEPTH } else { of_part.div_ceil(of_part.div_ceil(LONGEST)) };
+        let length = if self.has_tiles {
+            ELEMENTS / self.tile.columns
+        } else {
+            of_part.div_ceil(of_part.div_ceil(LONGEST))
+        };
         let parts = positions.chunks(of_part).enumerate();
         parts.flat_map(move |(part, positions)| {
             let stretches = positions.chunks(length).enumerate();
@@ -447,11 +451,11 @@ impl SimdLoops for CorrelateWork<'_, '_, '_> {
         if correlate.transposed {
             return add_transposed(&mut task.weights, sums, columns);
         }
-        let taps = kernel_height * kernel_width;
+        let (taps, mut ordered) = (kernel_height * kernel_width, [0.0; ORDERED]);
         for (row, sums) in task.weights.iter_mut().zip(sums.chunks(columns)) {
             let of_tap =
                 |tap: usize| &sums[tap / kernel_width * of_row + tap % kernel_width * channels.len()..];
-            add_taps(row, taps, channels.len(), of_tap);
+            add_taps(row, taps, channels.len(), of_tap, &mut ordered);
         }
     }
 }
@@ -473,30 +477,36 @@ fn add_transposed(weights: &mut [&mut [f32]], sums: &[f32], columns: usize) {
     }
 }
 
-/// Adds the sums of each tap, which are side by side, to the kernels of a row.
+/// Elements that are put in the order of kernels at once.
+const ORDERED: usize = 512;
+
+/// Adds the sums of each tap, which are side by side, to the kernels of a row. Those of several taps are put in the kernels' order first.
 #[inline(always)]
-fn add_taps<'a>(row: &mut [f32], taps: usize, channels: usize, of_tap: impl Fn(usize) -> &'a [f32]) {
-    /// Elements that are put in the row's order at once.
-    const ELEMENTS: usize = 512;
-    let at_once = (ELEMENTS / taps.max(1)).max(1);
-    let mut ordered = [0.0; ELEMENTS];
+fn add_taps<'a>(
+    row: &mut [f32],
+    taps: usize,
+    channels: usize,
+    of_tap: impl Fn(usize) -> &'a [f32],
+    ordered: &mut [f32; ORDERED],
+) {
+    if taps == 1 {
+        return row.iter_mut().zip(of_tap(0)).for_each(|(to, sum)| *to += sum);
+    }
+    let at_once = (ORDERED / taps.max(1)).max(1);
     for (index, row) in row.chunks_mut(at_once * taps).enumerate() {
         let first = index * at_once;
-        let found = match ordered.get_mut(..row.len()) {
-            _ if taps == 1 => &of_tap(0)[first..][..row.len()],
+        match ordered.get_mut(..row.len()) {
             Some(ordered) => {
                 interleave(taps, &of_tap, first..channels.min(first + at_once), ordered, taps);
-                &*ordered
+                row.iter_mut().zip(&*ordered).for_each(|(to, sum)| *to += sum);
             }
             // A kernel with more taps than that.
             None => {
                 for (tap, to) in row.iter_mut().enumerate() {
                     *to += of_tap(tap)[first];
                 }
-                continue;
             }
-        };
-        row.iter_mut().zip(found).for_each(|(to, sum)| *to += sum);
+        }
     }
 }
 
