@@ -30,11 +30,12 @@ const WRITERS: [&str; 6] = [
 ];
 
 /// The files that need `unsafe`.
-const UNSAFE: [&str; 22] = [
+const UNSAFE: [&str; 23] = [
     "crates/bf16/src/blocks.rs",
     "crates/bf16/src/dots.rs",
     "crates/bf16/src/line.rs",
     "crates/bf16/src/packing.rs",
+    "crates/bf16/src/pairs.rs",
     "crates/bf16/src/planes.rs",
     "crates/bf16/src/points.rs",
     "crates/bf16/src/tiles.rs",

@@ -40,9 +40,12 @@ mod packing {
 
     impl<E> Load for E {}
 }
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod pairs;
 mod planes;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod points;
+mod shift;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod tiles;
 #[cfg(test)]
@@ -54,7 +57,8 @@ mod wide;
 mod winograd;
 
 pub use line::{FEW_ROWS, Line, SIDE, lines};
-pub use planes::{PlaneUnit, Planes, Shift, pair};
+pub use planes::{PlaneUnit, Planes, pair};
+pub use shift::Shift;
 pub use unit::MatrixUnit;
 pub use vectors::{Element, Rounded, Vectors};
 pub use winograd::{Neighbours, POINTS, PairLine, WindowLines, WinogradUnit};

@@ -1,12 +1,11 @@
 use half::bf16;
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-use crate::unit::Instructions;
-
 use crate::{
-    Line, MatrixUnit,
+    Line, MatrixUnit, Shift,
     line::{OF_TILE, SIDE},
 };
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use crate::{dots::Dots, pairs, unit::Instructions, wide::Wide};
 
 /// Multiplies rows by columns that overlap in memory, so that these need not be packed: those of a convolution, whose taps read the same
 /// pixels at some distance.
@@ -29,15 +28,6 @@ pub struct Planes<'a> {
     pub pairs: &'a [f32],
     /// Positions of a plane.
     pub of_plane: usize,
-}
-
-/// What columns read of each 16 planes, at one distance from their positions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shift {
-    /// The distance.
-    pub by: usize,
-    /// Which 32 inner indices of the rows these are.
-    pub index: usize,
 }
 
 /// Two numbers in the bits of one.
@@ -91,8 +81,8 @@ impl PlaneUnit {
         unsafe {
             let (left, right) = (left.chunks_exact(of_step), pairs[first..].as_ptr());
             match self.instructions {
-                Instructions::Wide => crate::wide::planes(left, right, of_plane, shifts, sums),
-                _ => crate::dots::planes(left, right, of_plane, shifts, sums),
+                Instructions::Wide => pairs::planes::<Wide>(left, right, of_plane, shifts, sums),
+                _ => pairs::planes::<Dots>(left, right, of_plane, shifts, sums),
             }
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]

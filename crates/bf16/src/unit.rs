@@ -7,6 +7,7 @@ use crate::{
 use crate::{
     blocks::{multiply, multiply_rows},
     dots::Dots,
+    pairs::{self, PairBlocks},
     tiles::WholeTiles,
     wide::{self, Wide},
 };
@@ -38,8 +39,7 @@ impl Instructions {
     fn are_permitted(self) -> bool {
         match self {
             Self::Tiles => crate::tiles::is_permitted(),
-            Self::Dots => crate::dots::are_possible(),
-            Self::Wide => wide::are_possible(),
+            Self::Dots | Self::Wide => pairs::are_possible(),
         }
     }
 
@@ -147,8 +147,12 @@ impl MatrixUnit {
                 Instructions::Tiles => {
                     multiply::<E, _>(&WholeTiles::configured(), [left, right], of_strip, sums, add);
                 }
-                Instructions::Dots => multiply::<E, _>(&Dots::new(), [left, right], of_strip, sums, add),
-                Instructions::Wide => multiply::<E, _>(&Wide::new(), [left, right], of_strip, sums, add),
+                Instructions::Dots => {
+                    multiply::<E, _>(&PairBlocks::<Dots>::new(), [left, right], of_strip, sums, add)
+                }
+                Instructions::Wide => {
+                    multiply::<E, _>(&PairBlocks::<Wide>::new(), [left, right], of_strip, sums, add)
+                }
             }
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -184,8 +188,12 @@ impl MatrixUnit {
                 Instructions::Tiles => {
                     multiply_rows::<E, _>(&WholeTiles::configured(), strips, of_strip, sums, rows, add);
                 }
-                Instructions::Dots => multiply_rows::<E, _>(&Dots::new(), strips, of_strip, sums, rows, add),
-                Instructions::Wide => multiply_rows::<E, _>(&Wide::new(), strips, of_strip, sums, rows, add),
+                Instructions::Dots => {
+                    multiply_rows::<E, _>(&PairBlocks::<Dots>::new(), strips, of_strip, sums, rows, add)
+                }
+                Instructions::Wide => {
+                    multiply_rows::<E, _>(&PairBlocks::<Wide>::new(), strips, of_strip, sums, rows, add)
+                }
             }
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]

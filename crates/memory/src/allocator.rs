@@ -138,8 +138,8 @@ fn alignment(layout: Layout) -> usize {
     layout.align().max(least)
 }
 
-/// The layout of a whole allocation, in which the layout begins at most so far behind the header. `None` if that exceeds the
-/// limits of a layout.
+/// The layout of a whole allocation, in which the layout begins so far behind the start, or as far as its alignment asks for.
+/// `None` if that exceeds the limits of a layout.
 fn whole(layout: Layout, distance: usize) -> Option<Layout> {
     let size = layout.size().checked_add(alignment(layout).max(distance))?;
     Layout::from_size_align(size, layout.align().max(HEADER)).ok()
