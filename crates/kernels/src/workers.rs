@@ -1,6 +1,13 @@
 //! Tasks that the threads of the pool take one by one, so that a thread on a slower core takes fewer.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
 use rayon::prelude::*;
 
@@ -60,15 +67,31 @@ fn share<T, W: Send>(
     timing::begin_region();
     let tasks = Mutex::new(tasks);
     let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let at_work = AtomicUsize::new(0);
     let used = workspaces.map(|mut workspace| {
+        at_work.fetch_add(1, Relaxed);
         while let Some(task) = next() {
             timing::task(|| work(task, &mut workspace));
         }
+        at_work.fetch_sub(1, Relaxed);
+        wait_for(&at_work);
         workspace
     });
     let used = used.collect();
     assert!(next().is_none(), "every task is done");
     used
+}
+
+/// Waits until no thread is at work, for a while: the library's threads soon sleep where they wait for another one, and take longer to
+/// wake than that one's last task takes.
+fn wait_for(at_work: &AtomicUsize) {
+    /// What it takes to sleep and to wake, a few times.
+    const PATIENCE: Duration = Duration::from_micros(200);
+    let begun = Instant::now();
+    while at_work.load(Relaxed) > 0 && begun.elapsed() < PATIENCE {
+        // Other threads of the program may wait for this core.
+        thread::yield_now();
+    }
 }
 
 #[cfg(test)]

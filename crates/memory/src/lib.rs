@@ -28,6 +28,7 @@
 //! It knows no models and no tensors, and predicts nothing.
 
 mod allocator;
+mod awake;
 pub mod cgroup;
 mod cores;
 pub mod gpu;
@@ -52,8 +53,8 @@ pub use reading::{Reading, is_installed, read, read_device, restart_peak};
 pub use refusal::{has_process_limit, refused_bytes};
 pub use system_memory::meminfo_field;
 pub use threads::{
-    Awake, ComputePool, ThreadsError, compute_threads, on_compute_threads, running_threads,
-    threads_per_device, within_threads,
+    ComputePool, ThreadsError, compute_threads, on_compute_threads, running_threads, threads_per_device,
+    within_threads,
 };
 
 /// Makes [`CountingAllocator`] the global allocator of this binary or test, which measures memory on the CPU.

@@ -1,17 +1,9 @@
-use std::{
-    error::Error,
-    num::NonZeroUsize,
-    sync::{
-        Arc, Once,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    thread::available_parallelism,
-};
+use std::{error::Error, num::NonZeroUsize, sync::Once, thread::available_parallelism};
 
 use oomph_core::{Account, MOST_DEVICES, at_point, charge, charge_thread, current_point, device_thread};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::keep_freed_memory;
+use crate::{awake, keep_freed_memory};
 
 /// The compute threads could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -93,48 +85,12 @@ pub fn running_threads() -> usize {
 }
 
 /// Runs `work` on one of the [running threads](running_threads) and waits. Work of many small operations is faster there: none of them
-/// wakes this thread again.
+/// wakes this thread again, and the other threads [stay awake](crate::awake) between two operations.
 pub fn within_threads<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     running_threads();
+    awake::keep();
     let point = current_point();
     rayon::scope(|_| at_point(point, work))
-}
-
-/// Keeps the [running threads](running_threads) from sleeping until it is dropped, so that small operations need not wake them. They
-/// look for work instead, which takes processor time.
-#[derive(Debug)]
-pub struct Awake {
-    is_over: Arc<AtomicBool>,
-}
-
-impl Awake {
-    /// Wakes all threads. On one of them it does nothing: that thread would wait for itself.
-    pub fn new() -> Self {
-        running_threads();
-        let is_over = Arc::new(AtomicBool::new(rayon::current_thread_index().is_some()));
-        let ends = is_over.clone();
-        rayon::spawn_broadcast(move |_| {
-            while !ends.load(Relaxed) {
-                if rayon::yield_now() != Some(rayon::Yield::Executed) {
-                    // Other threads of the program may wait for this core.
-                    std::thread::yield_now();
-                }
-            }
-        });
-        Self { is_over }
-    }
-}
-
-impl Default for Awake {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Drop for Awake {
-    fn drop(&mut self) {
-        self.is_over.store(true, Relaxed);
-    }
 }
 
 /// Runs `work` once on each of the [running threads](running_threads) and waits, to set up thread-local state.
@@ -223,8 +179,6 @@ impl ComputePool {
 
 #[cfg(test)]
 mod tests {
-    use rayon::prelude::*;
-
     use super::*;
 
     #[test]
@@ -232,21 +186,6 @@ mod tests {
         let of = |devices| threads_per_device(NonZeroUsize::new(devices).unwrap()).get();
         assert_eq!(of(1), available_parallelism().unwrap().get());
         assert_eq!(of(100_000), 1);
-    }
-
-    #[test]
-    fn threads_that_are_kept_awake_work_and_sleep_again() {
-        let sum = || (0..1000u64).into_par_iter().sum::<u64>();
-        for _ in 0..3 {
-            let awake = Awake::new();
-            assert_eq!((within_threads(sum), sum()), (499_500, 499_500));
-            within_threads(|| {
-                let _here = Awake::new();
-                assert_eq!(sum(), 499_500);
-            });
-            drop(awake);
-            assert_eq!(sum(), 499_500);
-        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use burn::tensor::{Int, Tensor, TensorData};
 use oomph_core::{InputSpec, Phase, phase};
 use oomph_data::Prompt;
-use oomph_memory::{Account, Awake, charge};
+use oomph_memory::{Account, charge};
 use oomph_model::{Carried, KeyValueCache, Pass, Stages, lora::merged};
 
 use oomph_engine::{
@@ -14,7 +14,6 @@ use oomph_engine::{
     session::{Session, backend, on_compute_thread},
     task::TaskError,
 };
-use oomph_plan::Backend;
 use oomph_runs::state::Checkpoint;
 
 use super::Sampling;
@@ -79,8 +78,6 @@ struct Writer<'a> {
     memory: TextMemory,
     /// Tokens of a training sample.
     steps: usize,
-    /// Of a token's operations each is small. On a GPU there is nothing to keep awake.
-    _threads: Option<Awake>,
 }
 
 /// What a model remembers of the tokens that it was given.
@@ -99,8 +96,7 @@ impl<'a> Writer<'a> {
         };
         let cache = session.architecture.has_key_value_cache().then(|| KeyValueCache::new(steps));
         let memory = TextMemory { cache, ..TextMemory::default() };
-        let threads = matches!(backend(session), Backend::Cpu { .. }).then(Awake::new);
-        Self { session, model, text: prompt.tokens().to_vec(), read: 0, memory, steps, _threads: threads }
+        Self { session, model, text: prompt.tokens().to_vec(), read: 0, memory, steps }
     }
 
     /// The logits of the next token.
