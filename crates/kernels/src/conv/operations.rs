@@ -16,7 +16,7 @@ use super::{
     gather::Gather,
     product::{ConvProduct, ConvSizes},
     sums_by_unit::SumsByUnit,
-    winograd::Winograd,
+    winograd::{KernelGradient, Winograd},
     winograd_by_unit::{WinogradByUnit, WinogradSums},
 };
 use crate::{
@@ -155,11 +155,13 @@ pub(super) fn weight_backward(
     let is_same = dtype == gradient.dtype();
     let fewer = is_same.then(|| WinogradSums::where_it_pays(sizes, &axes, dtype)).flatten();
     let unit = (is_same && fewer.is_none()).then(|| SumsByUnit::where_it_pays(sizes, &axes, dtype)).flatten();
+    let points = KernelGradient::where_it_pays(sizes, &axes);
     let correlate = Correlate::new(sizes, &axes, [dtype, gradient.dtype()]);
-    let workspace = match (&fewer, &unit) {
-        (Some(fewer), _) => fewer.workspace(),
-        (None, Some(unit)) => unit.sums.workspace(),
-        (None, None) => correlate.workspace(),
+    let workspace = match (&fewer, &unit, &points) {
+        (Some(fewer), ..) => fewer.workspace(),
+        (None, Some(unit), _) => unit.sums.workspace(),
+        (None, None, Some(points)) => points.workspace(),
+        (None, None, None) => correlate.workspace(),
     };
     let operation = CustomOp {
         name: "conv2d_weight_backward",
@@ -179,7 +181,13 @@ pub(super) fn weight_backward(
             (None, Some(unit), StoredFloats::Bf16(input), StoredFloats::Bf16(gradient)) => {
                 unit.run(input, gradient)
             }
-            (.., input, gradient) => correlate.run(input, gradient, zeros(weight.iter().product())),
+            (.., input, gradient) => {
+                let weights = zeros(weight.iter().product());
+                match points {
+                    Some(points) => points.run(input, gradient, weights),
+                    None => correlate.run(input, gradient, weights),
+                }
+            }
         };
         vec![tensor(elements, &weight)]
     });

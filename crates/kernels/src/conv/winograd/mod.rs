@@ -14,6 +14,8 @@
 
 mod blocking;
 mod blocks;
+mod gradient;
+mod kernels;
 mod packing;
 mod patches;
 mod points;
@@ -39,6 +41,8 @@ use packing::WinogradPacking;
 
 pub(super) use blocking::{PATCH, TAPS, Winograd};
 pub(super) use blocks::{Blocks, TASKS, Windows};
+pub(super) use gradient::KernelGradient;
+pub(super) use kernels::add_kernels;
 pub(super) use packing::kernel_points;
 pub(super) use patches::put_pixels;
 

@@ -139,12 +139,12 @@ fn put_points(
 
 /// The points of four rows of pixels.
 #[inline(always)]
-fn window(
-    first: &[f32; LANES],
-    second: &[f32; LANES],
-    third: &[f32; LANES],
-    fourth: &[f32; LANES],
-) -> [[f32; LANES]; 4] {
+pub(super) fn window<const COUNT: usize>(
+    first: &[f32; COUNT],
+    second: &[f32; COUNT],
+    third: &[f32; COUNT],
+    fourth: &[f32; COUNT],
+) -> [[f32; COUNT]; 4] {
     [difference(first, third), sum(second, third), difference(third, second), difference(second, fourth)]
 }
 

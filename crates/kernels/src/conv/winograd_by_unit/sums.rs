@@ -13,12 +13,10 @@ use super::{
 };
 use crate::{
     conv::{
-        pieces::{difference, lanes, sum},
         product::ConvSizes,
-        winograd::{Blocks, PATCH, TAPS, TASKS, Windows},
+        winograd::{Blocks, PATCH, TAPS, TASKS, Windows, add_kernels},
     },
     custom_op::{Workspace, split},
-    interleave::interleave,
     matrix_unit::OF_LINE,
     simd::{SimdLoops, vectorised},
     uninit,
@@ -200,47 +198,9 @@ impl SimdLoops for SumTask<'_> {
                 sums.unit.multiply::<bf16>(of_both, inner, &mut products[..SIDE * SIDE], false);
             }
             for (row, weights) in weights.chunks_exact_mut(inputs * TAPS).enumerate() {
-                add_kernels(&products[row * SIDE..], &mut weights[column * TAPS..][..SIDE * TAPS]);
+                let weights = &mut weights[column * TAPS..][..SIDE * TAPS];
+                add_kernels::<16>(&products[row * SIDE..], PRODUCTS, weights);
             }
         }
     }
-}
-
-/// Adds what 32 kernels of a row become of their products. From one point to the next there are [`PRODUCTS`].
-#[inline(always)]
-fn add_kernels(products: &[f32], weights: &mut [f32]) {
-    const AT_ONCE: usize = 16;
-    for (first, weights) in (0..SIDE).step_by(AT_ONCE).zip(weights.chunks_exact_mut(AT_ONCE * TAPS)) {
-        let mut down = [[[0.0; AT_ONCE]; 4]; 3];
-        for column in 0..4 {
-            let point = |row: usize| lanes::<f32, AT_ONCE>(products, (4 * row + column) * PRODUCTS + first);
-            let made = three_of(point(0), point(1), point(2), point(3));
-            for (down, made) in down.iter_mut().zip(&made) {
-                down[column] = *made;
-            }
-        }
-        let mut taps = [[[0.0; AT_ONCE]; 3]; 3];
-        for (taps, [first, second, third, fourth]) in taps.iter_mut().zip(&down) {
-            *taps = three_of(first, second, third, fourth);
-        }
-        let mut kernels = [0.0; AT_ONCE * TAPS];
-        interleave(TAPS, |tap| &taps[tap / 3][tap % 3], 0..AT_ONCE, &mut kernels, TAPS);
-        for (weight, kernel) in weights.iter_mut().zip(&kernels) {
-            *weight += kernel;
-        }
-    }
-}
-
-/// Three elements of kernels, of four points each.
-#[inline(always)]
-fn three_of<const COUNT: usize>(
-    first: &[f32; COUNT],
-    second: &[f32; COUNT],
-    third: &[f32; COUNT],
-    fourth: &[f32; COUNT],
-) -> [[f32; COUNT]; 3] {
-    let (mut even, mut odd) = (sum(second, third), difference(second, third));
-    even.iter_mut().for_each(|number| *number *= 0.5);
-    odd.iter_mut().for_each(|number| *number *= 0.5);
-    [sum(first, &even), odd, sum(&even, fourth)]
 }
