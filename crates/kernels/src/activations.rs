@@ -28,10 +28,47 @@ pub(crate) fn sigmoid<const FUSED: bool>(x: f32) -> f32 {
     1.0 / (1.0 + exp::<FUSED>(-x))
 }
 
-/// tanh x within 4·10⁻⁷ of its value, by a ratio of polynomials of x²: the one of these degrees with the least relative error up to
-/// the limit, where tanh is 1 in 32 bits (2·10⁻⁸, by Lawson's iteration). Its terms are positive, so that no digits cancel.
+/// The sigmoids of two numbers by one division: processors divide vectors more slowly than they compute the rest.
+#[inline(always)]
+pub(crate) fn sigmoids<const FUSED: bool>(first: f32, second: f32) -> [f32; 2] {
+    let (first, second) = (one_plus_exp::<FUSED>(-first), one_plus_exp::<FUSED>(-second));
+    let inverse = 1.0 / (first * second);
+    // Rounding may lead beyond one.
+    [at_most(1.0, second * inverse), at_most(1.0, first * inverse)]
+}
+
+/// The sigmoid of a number and tanh of another one, by one division.
+#[inline(always)]
+pub(crate) fn sigmoid_and_tanh<const FUSED: bool>(of_sigmoid: f32, of_tanh: f32) -> [f32; 2] {
+    let (first, (above, below)) = (one_plus_exp::<FUSED>(-of_sigmoid), tanh_ratio::<FUSED>(of_tanh));
+    let inverse = 1.0 / (first * below);
+    [at_most(1.0, below * inverse), (above * (first * inverse)).clamp(-1.0, 1.0)]
+}
+
+/// 1 + eˣ, to be multiplied by another one: up to where products of two have 32 bits. There a sigmoid is 2·10⁻¹⁹.
+#[inline(always)]
+fn one_plus_exp<const FUSED: bool>(x: f32) -> f32 {
+    const LIMIT: f32 = 43.0;
+    1.0 + exp::<FUSED>(at_most(LIMIT, x))
+}
+
+/// The lesser one, or what is not a number, in one instruction.
+#[inline(always)]
+fn at_most(limit: f32, x: f32) -> f32 {
+    if x > limit { limit } else { x }
+}
+
+/// tanh x within 4·10⁻⁷ of its value.
 #[inline(always)]
 pub(crate) fn tanh<const FUSED: bool>(x: f32) -> f32 {
+    let (above, below) = tanh_ratio::<FUSED>(x);
+    (above / below).clamp(-1.0, 1.0)
+}
+
+/// tanh x as a ratio: x times a polynomial of x² over another one, those of these degrees with the least relative error up to
+/// the limit, where tanh is 1 in 32 bits (2·10⁻⁸, by Lawson's iteration). Their terms are positive, so that no digits cancel.
+#[inline(always)]
+fn tanh_ratio<const FUSED: bool>(x: f32) -> (f32, f32) {
     const LIMIT: f32 = 9.04;
     let x = x.clamp(-LIMIT, LIMIT);
     let square = x * x;
@@ -43,7 +80,7 @@ pub(crate) fn tanh<const FUSED: bool>(x: f32) -> f32 {
     for coefficient in [3.280_518_3e-4, 2.586_508_5e-2, 0.467_117_07, 1.0] {
         below = multiply_add::<FUSED>(below, square, coefficient);
     }
-    (x * above / below).clamp(-1.0, 1.0)
+    (x * above, below)
 }
 
 /// The error function, by a ratio of polynomials that is exact to the last digits (as in Eigen's `erf`). From ±4 on it is ±1.
@@ -82,6 +119,23 @@ mod tests {
         }
     }
 
+    /// The same, of each pair of values by one division.
+    struct ByOneDivision<'a>(&'a [f32], &'a mut [f32], &'a mut [f32]);
+
+    impl SimdLoops for ByOneDivision<'_> {
+        fn run<const FUSED: bool>(self) {
+            let count = self.0.len();
+            for at in 0..count {
+                // Another number of the list, also of the other end.
+                let [first, second] = [self.0[at], self.0[(at * 7919 + 13) % count]];
+                self.1[at] = sigmoids::<FUSED>(first, second)[0];
+                let [again, tangent] = sigmoid_and_tanh::<FUSED>(second, first);
+                self.2[at] = tangent;
+                assert!((sigmoids::<FUSED>(first, second)[1] - again).abs() <= 4e-7 * again.abs());
+            }
+        }
+    }
+
     fn both(values: &[f32]) -> [Vec<f32>; 2] {
         let [mut sigmoids, mut tangents] = [values.to_vec(), values.to_vec()];
         vectorised(Both(&mut sigmoids, &mut tangents));
@@ -91,13 +145,32 @@ mod tests {
     #[test]
     fn sigmoid_and_tanh_are_right_to_the_last_digits() {
         let values: Vec<f32> = (-40_000..=40_000).map(|index| index as f32 / 2000.0).collect();
-        let [sigmoids, tangents] = both(&values);
-        for ((value, sigmoid), tangent) in values.iter().zip(sigmoids).zip(tangents) {
-            let exact = f64::from(*value);
-            let error = |found: f32, right: f64| ((f64::from(found) - right) / right.abs().max(1e-30)).abs();
-            assert!(error(sigmoid, 1.0 / (1.0 + (-exact).exp())) < 4e-7, "σ({value}) = {sigmoid}");
-            assert!(error(tangent, exact.tanh()) < 4e-7, "tanh({value}) = {tangent}");
+        let mut by_one = [vec![0.0; values.len()], vec![0.0; values.len()]];
+        let [first, second] = &mut by_one;
+        vectorised(ByOneDivision(&values, first, second));
+        for [sigmoids, tangents] in [both(&values), by_one] {
+            for ((value, sigmoid), tangent) in values.iter().zip(sigmoids).zip(tangents) {
+                let exact = f64::from(*value);
+                let error =
+                    |found: f32, right: f64| ((f64::from(found) - right) / right.abs().max(1e-30)).abs();
+                assert!(error(sigmoid, 1.0 / (1.0 + (-exact).exp())) < 4e-7, "σ({value}) = {sigmoid}");
+                assert!(error(tangent, exact.tanh()) < 4e-7, "tanh({value}) = {tangent}");
+            }
         }
+    }
+
+    #[test]
+    fn functions_by_one_division_have_limits() {
+        for far in [1e3, 1e30, f32::INFINITY] {
+            assert!((0.999_999_9..=1.0).contains(&sigmoids::<false>(far, -far)[0]));
+            assert!((0.0..1e-18).contains(&sigmoids::<false>(far, -far)[1]));
+            assert!((0.0..1e-18).contains(&sigmoids::<false>(-far, -far)[1]));
+            assert!((-1.0..=-0.999_999_8).contains(&sigmoid_and_tanh::<false>(-far, -far)[1]));
+            assert!((0.999_999_9..=1.0).contains(&sigmoid_and_tanh::<false>(far, far)[0]));
+            assert!((0.999_999_8..=1.0).contains(&sigmoid_and_tanh::<false>(far, far)[1]));
+        }
+        assert!(sigmoids::<false>(f32::NAN, 0.0)[0].is_nan());
+        assert!(sigmoid_and_tanh::<false>(0.0, f32::NAN)[1].is_nan());
     }
 
     /// Replaces values by their error function.

@@ -407,6 +407,14 @@ impl<'a> UninitSlice<'a> {
         zeroed(self.memory)
     }
 
+    /// Gives the part with [what was left](left_over) in its memory, for a task that writes it before it reads it.
+    pub(crate) fn left_over(self) -> &'a mut [f32] {
+        self.written.fetch_add(self.memory.len(), Ordering::Relaxed);
+        settle(self.memory);
+        // SAFETY: the elements are settled: they are as written.
+        unsafe { self.memory.assume_init_mut() }
+    }
+
     /// Fills the part with the elements of `read` from `at` on, and gives it.
     ///
     /// # Panics

@@ -1,7 +1,7 @@
 use burn_backend::DType;
 
 use crate::{
-    activations::{sigmoid, tanh},
+    activations::{sigmoids, tanh},
     recurrent::{
         cell::{BackRow, Cell, flushed},
         parts_of,
@@ -32,9 +32,14 @@ impl Cell<1> for GruCell {
         let units = hidden.len();
         let (of_input, of_hidden) = bias.split_at(3 * units);
         let (opened, candidate) = gates.split_at_mut(2 * units);
-        let biases = of_input.iter().zip(of_hidden).map(|(of_input, of_hidden)| of_input + of_hidden);
-        for ((gate, product), bias) in opened.iter_mut().zip(product).zip(biases) {
-            *gate = sigmoid::<FUSED>(*gate + product + bias);
+        let (r, z) = opened.split_at_mut(units);
+        let [of_input_r, of_input_z] = parts_of(of_input, units);
+        let [of_hidden_r, of_hidden_z] = parts_of(of_hidden, units);
+        let [product_r, product_z] = parts_of(product, units);
+        for unit in 0..units {
+            let reset = r[unit] + product_r[unit] + (of_input_r[unit] + of_hidden_r[unit]);
+            let update = z[unit] + product_z[unit] + (of_input_z[unit] + of_hidden_z[unit]);
+            [r[unit], z[unit]] = sigmoids::<FUSED>(reset, update);
         }
         round(opened, dtype);
         let [r, _] = parts_of(opened, units);

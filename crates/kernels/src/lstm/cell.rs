@@ -1,7 +1,7 @@
 use burn_backend::DType;
 
 use crate::{
-    activations::{sigmoid, tanh},
+    activations::{sigmoid_and_tanh, sigmoids, tanh},
     recurrent::{
         cell::{BackRow, Cell, flushed},
         parts_of,
@@ -93,13 +93,13 @@ impl Cell<2> for LstmCell {
 #[inline(always)]
 fn activate<const FUSED: bool>(gates: &mut [f32], bias: &[f32]) {
     let units = bias.len() / 4;
-    let parts = gates.chunks_exact_mut(units).zip(bias.chunks_exact(units));
-    for (part, (gates, bias)) in parts.enumerate() {
-        let all = gates.iter_mut().zip(bias);
-        match part {
-            2 => all.for_each(|(gate, bias)| *gate = tanh::<FUSED>(*gate + bias)),
-            _ => all.for_each(|(gate, bias)| *gate = sigmoid::<FUSED>(*gate + bias)),
-        }
+    let (i, rest) = gates[..4 * units].split_at_mut(units);
+    let (f, rest) = rest.split_at_mut(units);
+    let (g, o) = rest.split_at_mut(units);
+    let [of_i, of_f, of_g, of_o] = parts_of(bias, units);
+    for unit in 0..units {
+        [i[unit], f[unit]] = sigmoids::<FUSED>(i[unit] + of_i[unit], f[unit] + of_f[unit]);
+        [o[unit], g[unit]] = sigmoid_and_tanh::<FUSED>(o[unit] + of_o[unit], g[unit] + of_g[unit]);
     }
 }
 

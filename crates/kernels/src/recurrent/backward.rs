@@ -235,7 +235,7 @@ impl<'a> Gates<'a> {
 impl<C: Cell<S>, const S: usize> SimdLoops for BackwardWork<'_, C, S> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let [beside, previous] = self.within.map(UninitSlice::zeroed);
+        let [beside, previous] = self.within.map(UninitSlice::left_over);
         let mut backward = BackwardTask { gates: self.gates.widened(), ..self.backward };
         backward.again::<FUSED>(beside, previous);
         backward.run::<FUSED>(beside, previous);
