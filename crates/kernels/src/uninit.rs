@@ -228,20 +228,37 @@ pub(crate) struct UninitSlice<'a, E = f32> {
     memory: &'a mut [MaybeUninit<E>],
     /// Written elements of all parts.
     written: &'a AtomicUsize,
+    /// Those of this part that are not yet among them: threads that count every piece wait for each other.
+    uncounted: usize,
 }
 
 impl<'a, E: StoredFloat> UninitSlice<'a, E> {
     /// Parts of `of_each` elements; the last may have fewer.
     pub(crate) fn parts(self, of_each: usize) -> impl Iterator<Item = Self> + Send {
-        let Self { memory, written } = self;
-        memory.chunks_mut(of_each.max(1)).map(move |memory| Self { memory, written })
+        let Self { memory, written, .. } = self.counted();
+        memory.chunks_mut(of_each.max(1)).map(move |memory| Self { memory, written, uncounted: 0 })
     }
 
     /// The first `at` elements, and the rest.
     pub(crate) fn split(self, at: usize) -> [Self; 2] {
-        let Self { memory, written } = self;
+        let Self { memory, written, .. } = self.counted();
         let (before, behind) = memory.split_at_mut(at);
-        [before, behind].map(|memory| Self { memory, written })
+        [before, behind].map(|memory| Self { memory, written, uncounted: 0 })
+    }
+
+    /// The rest of the part, behind written elements that are counted.
+    #[inline(always)]
+    fn counted(mut self) -> Self {
+        self.count();
+        self
+    }
+
+    #[inline(always)]
+    fn count(&mut self) {
+        let count = std::mem::take(&mut self.uncounted);
+        if count > 0 {
+            self.written.fetch_add(count, Ordering::Relaxed);
+        }
     }
 
     /// Writes the rounded `values` to the first elements, and keeps the rest.
@@ -262,7 +279,10 @@ impl<'a, E: StoredFloat> UninitSlice<'a, E> {
         // A task requests exactly the elements that it writes.
         let memory = self.memory.split_off_mut(..values.len()).expect("there are as many elements as values");
         write_rounded(values, plus, None, memory);
-        self.written.fetch_add(values.len(), Ordering::Relaxed);
+        self.uncounted += values.len();
+        if self.memory.is_empty() {
+            self.count();
+        }
     }
 }
 
@@ -273,7 +293,7 @@ impl<'a, E: StoredFloat> UninitSlice<'a, E> {
     /// Panics if these are not the elements of whole rows.
     pub(crate) fn rows(self, columns: usize) -> UninitRows<'a, E> {
         assert!(self.memory.len().is_multiple_of(columns), "the rows are whole");
-        UninitRows { slice: self, columns, done: 0..0, row: 0 }
+        UninitRows { slice: self.counted(), columns, done: 0..0, row: 0 }
     }
 }
 
@@ -397,22 +417,30 @@ impl<E: StoredFloat> UninitRows<'_, E> {
 impl<'a> UninitSlice<'a> {
     /// The part, to be written from its begin to its end.
     pub(crate) fn appended(self) -> Appended<'a> {
-        Appended { of_all: Some(self.written), ..Appended::new(self.memory) }
+        let Self { memory, written, .. } = self.counted();
+        Appended { of_all: Some(written), ..Appended::new(memory) }
     }
 
     /// Fills the part with zeros and gives it.
     #[inline(always)]
     pub(crate) fn zeroed(self) -> &'a mut [f32] {
-        self.written.fetch_add(self.memory.len(), Ordering::Relaxed);
-        zeroed(self.memory)
+        zeroed(self.all_counted())
     }
 
     /// Gives the part with [what was left](left_over) in its memory, for a task that writes it before it reads it.
     pub(crate) fn left_over(self) -> &'a mut [f32] {
-        self.written.fetch_add(self.memory.len(), Ordering::Relaxed);
-        settle(self.memory);
+        let memory = self.all_counted();
+        settle(memory);
         // SAFETY: the elements are settled: they are as written.
-        unsafe { self.memory.assume_init_mut() }
+        unsafe { memory.assume_init_mut() }
+    }
+
+    /// The memory of the part, whose elements count as written: the caller writes them at once.
+    #[inline(always)]
+    fn all_counted(mut self) -> &'a mut [MaybeUninit<f32>] {
+        self.uncounted += self.memory.len();
+        self.count();
+        self.memory
     }
 
     /// Fills the part with the elements of `read` from `at` on, and gives it.
@@ -422,10 +450,13 @@ impl<'a> UninitSlice<'a> {
     #[inline(always)]
     pub(crate) fn loaded(self, read: StoredFloats<'a>, at: usize) -> &'a mut [f32] {
         let count = self.memory.len();
-        with_values!(read, values => widen(&values[at..at + count], self.memory));
-        self.written.fetch_add(count, Ordering::Relaxed);
-        // SAFETY: `widen` wrote as many elements as it read, which are all.
-        unsafe { self.memory.assume_init_mut() }
+        with_values!(read, values => {
+            let values = &values[at..at + count];
+            let memory = self.all_counted();
+            widen(values, memory);
+            // SAFETY: `widen` wrote as many elements as it read, which are all.
+            unsafe { memory.assume_init_mut() }
+        })
     }
 }
 
@@ -491,7 +522,8 @@ impl<E> Begun<E> {
     /// The elements to write, of which none counts as written.
     fn slice(&mut self) -> UninitSlice<'_, E> {
         *self.written.get_mut() = 0;
-        UninitSlice { memory: &mut self.elements.spare_capacity_mut()[..self.count], written: &self.written }
+        let memory = &mut self.elements.spare_capacity_mut()[..self.count];
+        UninitSlice { memory, written: &self.written, uncounted: 0 }
     }
 
     fn finish(self) -> Vec<E> {
@@ -528,5 +560,22 @@ mod tests {
     #[should_panic(expected = "every part is written")]
     fn a_part_that_is_left_out_is_noticed() {
         made(7, |memory| _ = memory.parts(4).next().map(UninitSlice::zeroed));
+    }
+
+    #[test]
+    #[should_panic(expected = "every part is written")]
+    fn a_part_whose_last_elements_are_left_out_is_noticed() {
+        made(7, |mut memory| memory.write_first(&[1.0; 6]));
+    }
+
+    #[test]
+    fn written_elements_count_where_the_rest_goes_on_in_parts() {
+        let (elements, ()) = made(7, |mut memory| {
+            memory.write_first(&[1.0, 2.0]);
+            let [mut some, rest] = memory.split(2);
+            some.write_first(&[3.0, 4.0]);
+            rest.zeroed();
+        });
+        assert_eq!(elements, vec![1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0]);
     }
 }

@@ -35,11 +35,13 @@ impl Cell<1> for GruCell {
         let (r, z) = opened.split_at_mut(units);
         let [of_input_r, of_input_z] = parts_of(of_input, units);
         let [of_hidden_r, of_hidden_z] = parts_of(of_hidden, units);
-        let [product_r, product_z] = parts_of(product, units);
-        for unit in 0..units {
-            let reset = r[unit] + product_r[unit] + (of_input_r[unit] + of_hidden_r[unit]);
-            let update = z[unit] + product_z[unit] + (of_input_z[unit] + of_hidden_z[unit]);
-            [r[unit], z[unit]] = sigmoids::<FUSED>(reset, update);
+        let [of_r, of_z] = parts_of(product, units);
+        let resets = r.iter_mut().zip(of_r).zip(of_input_r.iter().zip(of_hidden_r));
+        let updates = z.iter_mut().zip(of_z).zip(of_input_z.iter().zip(of_hidden_z));
+        // Not by index: a loop that checks each one has a tail of single numbers.
+        for (((r, of_r), bias_r), ((z, of_z), bias_z)) in resets.zip(updates) {
+            [*r, *z] =
+                sigmoids::<FUSED>(*r + of_r + (bias_r.0 + bias_r.1), *z + of_z + (bias_z.0 + bias_z.1));
         }
         round(opened, dtype);
         let [r, _] = parts_of(opened, units);

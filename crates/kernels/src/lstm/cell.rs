@@ -97,9 +97,12 @@ fn activate<const FUSED: bool>(gates: &mut [f32], bias: &[f32]) {
     let (f, rest) = rest.split_at_mut(units);
     let (g, o) = rest.split_at_mut(units);
     let [of_i, of_f, of_g, of_o] = parts_of(bias, units);
-    for unit in 0..units {
-        [i[unit], f[unit]] = sigmoids::<FUSED>(i[unit] + of_i[unit], f[unit] + of_f[unit]);
-        [o[unit], g[unit]] = sigmoid_and_tanh::<FUSED>(o[unit] + of_o[unit], g[unit] + of_g[unit]);
+    // Not by index: a loop that checks each one has a tail of single numbers.
+    let opened = i.iter_mut().zip(of_i).zip(f.iter_mut().zip(of_f));
+    let others = o.iter_mut().zip(of_o).zip(g.iter_mut().zip(of_g));
+    for (((i, of_i), (f, of_f)), ((o, of_o), (g, of_g))) in opened.zip(others) {
+        [*i, *f] = sigmoids::<FUSED>(*i + of_i, *f + of_f);
+        [*o, *g] = sigmoid_and_tanh::<FUSED>(*o + of_o, *g + of_g);
     }
 }
 
