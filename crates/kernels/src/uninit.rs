@@ -565,12 +565,12 @@ mod tests {
     #[test]
     #[should_panic(expected = "every part is written")]
     fn a_part_whose_last_elements_are_left_out_is_noticed() {
-        made(7, |mut memory| memory.write_first(&[1.0; 6]));
+        made::<f32, _>(7, |mut memory| memory.write_first(&[1.0; 6]));
     }
 
     #[test]
     fn written_elements_count_where_the_rest_goes_on_in_parts() {
-        let (elements, ()) = made(7, |mut memory| {
+        let (elements, ()) = made::<f32, _>(7, |mut memory| {
             memory.write_first(&[1.0, 2.0]);
             let [mut some, rest] = memory.split(2);
             some.write_first(&[3.0, 4.0]);

@@ -129,7 +129,7 @@ impl KernelGradient {
         Workspace {
             shared: self.blocks_at_once().min(of_all) * self.of_block().iter().sum::<usize>(),
             of_each: of_packing.max(POINTS * self.of_products()),
-            tasks: of_all * (self.panels() + self.strips()),
+            tasks: (of_all * (self.panels() + self.strips())).max(self.panels() * self.strips()),
             ..Workspace::default()
         }
     }
