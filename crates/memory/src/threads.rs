@@ -85,7 +85,7 @@ pub fn running_threads() -> usize {
 }
 
 /// Runs `work` on one of the [running threads](running_threads) and waits. Work of many small operations is faster there: none of them
-/// wakes this thread again, and the other threads [stay awake](crate::awake) between two operations.
+/// wakes this thread again, and the other threads stay awake between two operations.
 pub fn within_threads<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     running_threads();
     awake::keep();
