@@ -168,8 +168,10 @@ fn put_window<'a, const LANES: usize>(
     for (x, down) in down.iter_mut().enumerate() {
         *down = window(pixel(0, x), pixel(1, x), pixel(2, x), pixel(3, x));
     }
-    for row in 0..4 {
-        let made = window(&down[0][row], &down[1][row], &down[2][row], &down[3][row]);
+    let [first, second, third, fourth] = &down;
+    let rows = first.iter().zip(second).zip(third).zip(fourth);
+    for (row, (((first, second), third), fourth)) in rows.enumerate() {
+        let made = window(first, second, third, fourth);
         for (column, made) in made.iter().enumerate() {
             *lanes_mut(to, (4 * row + column) * of_point) = *made;
         }
