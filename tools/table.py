@@ -18,8 +18,10 @@ def generation():
     """The widest instructions that multiply matrices: `amx`, `avx512`, `avx512-intel` or `avx2`. Intel's processors have AVX-512 with
     other rates than AMD's."""
     info = pathlib.Path("/proc/cpuinfo").read_text()
-    if " amx_bf16" in info or " avx512f" not in info:
-        return "amx" if " amx_bf16" in info else "avx2"
+    if " amx_bf16" in info:
+        return "amx"
+    if " avx512f" not in info:
+        return "avx2"
     return "avx512-intel" if "GenuineIntel" in info else "avx512"
 
 

@@ -2,8 +2,8 @@
 """Compares oomph with PyTorch: the same network, batch, precision and optimizer. Both sides take turns, each in processes
 of its own. Seven rounds of all networks take about fifteen minutes. `--save` writes docs/tables/speed.json, or speed-bf16.json
 and so on for an option; `cargo xtask docs` shows it. A machine without AMX has tables of its own: speed-avx512.json,
-speed-avx512-intel.json, speed-avx2.json. With `--save`, each network also adds a line to tools/speed/history.jsonl: date, commit, machine, load before
-the first round, ratios.
+speed-avx512-intel.json, speed-avx2.json. With `--save`, each network also adds a line to tools/speed/history.jsonl: date,
+commit, machine, load before the first round, ratios.
 
     cargo build --release
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python                     # a Python with torch and torchvision
