@@ -7,8 +7,8 @@ use super::{Attention, Heads, matrix::Matrix};
 /// Queries of a block. Their scores and a block of keys fit into a core's second-level cache.
 pub(super) const QUERIES: usize = 64;
 
-/// Keys of a block.
-pub(super) const KEYS: usize = 128;
+/// Keys of a block. With fewer, the outputs of a block of queries are scaled and added to more often.
+pub(super) const KEYS: usize = 256;
 
 /// The first positions of blocks of `of_each`, up to `end`.
 pub(super) fn blocks(positions: Range<usize>, of_each: usize) -> impl Iterator<Item = Range<usize>> + Clone {
