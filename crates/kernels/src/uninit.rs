@@ -135,7 +135,14 @@ impl<'a> Appended<'a> {
         let (of_values, zeros) = row.split_at_mut(values.len());
         // A copy of constant length is one instruction.
         match (of_values.as_chunks_mut::<16>(), values.as_chunks::<16>()) {
-            ((to, []), (from, [])) => to.iter_mut().zip(from).for_each(|(to, from)| widen(from, to)),
+            ((to, []), (from, [])) => {
+                for (to, from) in to.iter_mut().zip(from) {
+                    // Through an array of its own: for all the compiler knows, writing changes what is read next.
+                    let mut wide = [0.0; 16];
+                    wide.iter_mut().zip(from).for_each(|(wide, from)| *wide = from.widened());
+                    to.write_copy_of_slice(&wide);
+                }
+            }
             _ => widen(values, of_values),
         }
         zeros.fill(MaybeUninit::new(0.0));
