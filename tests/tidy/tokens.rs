@@ -49,7 +49,7 @@ const UNSAFE: [&str; 23] = [
     "crates/kernels/src/conv/operations.rs",
     "crates/kernels/src/uninit.rs",
     "crates/kernels/src/blocks.rs",
-    "crates/kernels/src/tile.rs",
+    "crates/kernels/src/tile/mod.rs",
     "crates/kernels/src/prefetch.rs",
     "crates/kernels/src/transpose.rs",
     "crates/trainer/src/device/cuda.rs",

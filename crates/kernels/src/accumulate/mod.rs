@@ -23,6 +23,7 @@ use crate::{
     sequence::{RunRows, zeros},
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, round, with_values},
+    tile::Start,
     workers,
 };
 
@@ -307,7 +308,7 @@ impl SimdLoops for AccumulateWork<'_, '_> {
         let (tiles, last) = in_tiles.columns_in_tiles(left, stride, sums, beside);
         for (panels, sums) in products.into_iter().flatten() {
             let output = OutputRows { elements: sums, stride: panels.sizes.columns };
-            panels.multiply_tiles(count, tiles, output, &mut *last, true);
+            panels.multiply_tiles(count, tiles, output, &mut *last, Start::adding(true));
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     matrix_unit::{elements_around_lines, unit_for},
     panels::{CopyRows, OutputRows, Panelled, Panels},
     simd::vectorised,
+    tile::Start,
 };
 
 /// Rows of numbers, each of which begins `stride` numbers behind the one before.
@@ -170,7 +171,7 @@ impl Matrix {
             None => {
                 let tiles = &left[..self.padded_rows(count) * self.inner];
                 let panels = Panels::new(right, self.panelled).first_rows(self.inner);
-                panels.multiply_tiles(count, tiles, output, beside, add);
+                panels.multiply_tiles(count, tiles, output, beside, Start::adding(add));
             }
         }
     }

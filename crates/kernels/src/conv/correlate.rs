@@ -21,7 +21,7 @@ use crate::{
     interleave::{interleave, interleave_some},
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, with_values},
-    tile::{Factors, MOST_COLUMNS, ScatteredColumns, SeparateRows, Tile, TileColumn},
+    tile::{Factors, MOST_COLUMNS, ScatteredColumns, SeparateRows, Start, Tile, TileColumn},
     uninit,
     window::{Axis, Line, PixelRun},
     workers,
@@ -440,7 +440,7 @@ impl SimdLoops for CorrelateWork<'_, '_, '_> {
                             ahead: None,
                             sums,
                             stride: columns,
-                            add: at > 0,
+                            start: Start::adding(at > 0),
                             then: None,
                         }
                         .compute();

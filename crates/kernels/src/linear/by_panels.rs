@@ -2,18 +2,19 @@
 
 use std::ops::Range;
 
-use burn_backend::{Shape, TensorMetadata};
+use burn_backend::{DType, Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 
 use super::{Matrix, Plus, WeightSums};
 use crate::{
     custom_op::{Workspace, split},
     feed_forward::Activation,
+    flex_tensor::tensor,
     interleave::interleave,
     panels::{DEPTH, OutputRows, Panelled, Panels, PutTile},
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, StoredFloats, by_dtype, with_values},
-    tile::Tile,
+    tile::{Start, Tile},
     uninit::{self, Appended, UninitRows, UninitSlice},
     workers,
 };
@@ -79,11 +80,33 @@ impl ByPanels {
         let rows = left.shape()[0];
         let packed = self.packed(right);
         let panels = &Panels::new(&packed, self.sizes);
-        let left = StoredFloats::of(left);
+        let (dtype, left) = (left.dtype(), StoredFloats::of(left));
         // All threads have tasks.
         let even = rows.div_ceil(4 * workers::threads());
         let of_task = even.next_multiple_of(tile.rows).min(ROWS);
-        by_dtype!(left.dtype(), E => {
+        if dtype == DType::F32 {
+            let (made, ()) = uninit::made(rows * columns, |made| {
+                workers::each(
+                    made.parts(of_task * columns).enumerate(),
+                    workspace,
+                    |(part, made), memory| {
+                        let first = part * of_task;
+                        let left = LeftRows { values: left, first, count: of_task.min(rows - first) };
+                        let start = plus.start(first * columns);
+                        vectorised(FloatRows {
+                            product: self,
+                            panels,
+                            left,
+                            start,
+                            memory,
+                            made: made.left_over(),
+                        });
+                    },
+                );
+            });
+            return tensor(made, &[rows, columns]);
+        }
+        by_dtype!(dtype, E => {
             let (made, ()) = uninit::made::<E, _>(rows * columns, |made| {
                 workers::each(made.parts(of_task * columns).enumerate(), workspace, |(part, made), memory| {
                     let first = part * of_task;
@@ -119,21 +142,51 @@ struct Rows<'a, 'b, E> {
     made: UninitSlice<'b, E>,
 }
 
+impl LeftRows<'_> {
+    /// Puts the rows into tiles, or what an activation makes of them.
+    #[inline(always)]
+    fn in_tiles<'b>(self, product: ByPanels, tiles: &'b mut [f32]) -> &'b [f32] {
+        let Self { values, first, count } = self;
+        let ByPanels { sizes, activation, .. } = product;
+        match activation {
+            Some(activation) => sizes.in_tiles(count, Activated { activation, values, first, sizes }, tiles),
+            None => with_values!(values, values => {
+                let row = |row: usize| &values[(first + row) * sizes.inner..][..sizes.inner];
+                sizes.in_tiles(count, sizes.put_rows_of(row), tiles)
+            }),
+        }
+    }
+}
+
+/// Computes some rows of the product in 32 bits, where they stand.
+struct FloatRows<'a> {
+    product: ByPanels,
+    panels: &'a Panels<'a>,
+    left: LeftRows<'a>,
+    start: Start<'a>,
+    memory: &'a mut [f32],
+    made: &'a mut [f32],
+}
+
+impl SimdLoops for FloatRows<'_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { product, panels, left, start, memory, made } = self;
+        let count = left.count;
+        let [last, tiles] = split(memory, product.parts(count));
+        let tiles = left.in_tiles(product, tiles);
+        let output = OutputRows { elements: made, stride: product.sizes.columns };
+        panels.multiply_tiles(count, tiles, output, last, start);
+    }
+}
+
 impl<E: StoredFloat> SimdLoops for Rows<'_, '_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         let Self { product, panels, left, row, onto, memory, made } = self;
-        let LeftRows { values, first, count } = left;
-        let Panelled { inner, columns, tile } = product.sizes;
-        let [sums, tiles] = split(memory, product.parts(count));
-        let ByPanels { sizes, activation, .. } = product;
-        let tiles = match activation {
-            Some(activation) => sizes.in_tiles(count, Activated { activation, values, first, sizes }, tiles),
-            None => with_values!(values, values => {
-                let row = |row: usize| &values[(first + row) * inner..][..inner];
-                sizes.in_tiles(count, sizes.put_rows_of(row), tiles)
-            }),
-        };
+        let Panelled { columns, tile, .. } = product.sizes;
+        let [sums, tiles] = split(memory, product.parts(left.count));
+        let tiles = left.in_tiles(product, tiles);
         let mut made = made.rows(columns);
         panels.each_tile(tiles, sums, |sums, width| {
             vectorised(WriteTile { sums, stride: tile.columns, width, row, onto, made: &mut made });
@@ -338,6 +391,6 @@ impl SimdLoops for Outputs<'_> {
             sizes.columns_in_tiles(gradient, stride, bias, workspace)
         });
         let output = OutputRows { elements: weight, stride: sizes.columns };
-        panels.multiply_tiles(bias.len(), tiles, output, last, true);
+        panels.multiply_tiles(bias.len(), tiles, output, last, Start::adding(true));
     }
 }

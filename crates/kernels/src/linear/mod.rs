@@ -24,6 +24,7 @@ use crate::{
     kernels::Kernels,
     matrix_unit::unit_for,
     stored_float::{StoredFloat, StoredFloats, with_values},
+    tile::{Onto, Start},
 };
 
 /// x Wᵀ + b, `[N, O]`, in the format of the input; plus `onto`, which has the same shape and format. Sums have 32 bits.
@@ -167,10 +168,12 @@ impl WeightSums {
     /// Outputs of a task. So many use each packed input while it is in the cache.
     const OUTPUTS: usize = 96;
 
-    /// Rows that are summed over at once. Their packed inputs fit into a core's second-level cache.
+    /// Rows that are summed over at once, as many in each part but the last. Their packed inputs fit into a core's second-level cache.
     fn summed(self) -> usize {
-        const ELEMENTS: usize = 256 << 10;
-        (ELEMENTS / self.features.max(1)).next_multiple_of(256).min(2048).min(self.rows)
+        const ELEMENTS: usize = 384 << 10;
+        let most = (ELEMENTS / self.features.max(1)).clamp(256, 2048);
+        let parts = self.rows.div_ceil(most).max(1);
+        self.rows.div_ceil(parts).next_multiple_of(8).min(self.rows)
     }
 }
 
@@ -193,6 +196,11 @@ struct Plus<'a> {
 }
 
 impl<'a> Plus<'a> {
+    /// What products in 32 bits are added to, from an element of the product on.
+    fn start(self, begin: usize) -> Start<'a> {
+        Start { row: self.row, onto: self.rows(begin).map_or(Onto::Nothing, Onto::Rows) }
+    }
+
     /// The rows to add, from an element of the product on.
     fn rows<E: StoredFloat>(self, begin: usize) -> Option<&'a [E]> {
         self.onto.map(|onto| &E::values(onto)[begin..])

@@ -10,7 +10,7 @@ use crate::{
     conv::product::{ConvProduct, ConvTask},
     prefetch::{Ahead, Rows},
     stored_float::StoredFloat,
-    tile::{Factors, ScatteredColumns, TileColumn},
+    tile::{Factors, ScatteredColumns, Start, TileColumn},
     window::{Axis, PixelRun},
 };
 
@@ -211,7 +211,7 @@ impl BlockProducts<'_> {
                 ahead: Some(&mut ahead),
                 sums: &mut sums[index * tile.columns..],
                 stride,
-                add: self.channel > 0,
+                start: Start::adding(self.channel > 0),
                 then: None,
             };
             column.compute();

@@ -32,7 +32,7 @@ use super::{
 use crate::{
     simd::SimdLoops,
     stored_float::StoredFloat,
-    tile::{Factors, ScatteredColumns, TileColumn},
+    tile::{Factors, ScatteredColumns, Start, TileColumn},
     uninit::{self, UninitSlice},
 };
 
@@ -105,7 +105,7 @@ impl<E: StoredFloat> ConvAlgorithm<E> for Winograd {
                             ahead: None,
                             sums,
                             stride,
-                            add: first > 0,
+                            start: Start::adding(first > 0),
                             then: None,
                         }
                         .compute();

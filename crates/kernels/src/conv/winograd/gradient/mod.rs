@@ -20,7 +20,7 @@ use crate::{
     custom_op::Workspace,
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloats, with_values},
-    tile::{Factors, Tile, TileColumn},
+    tile::{Factors, Start, Tile, TileColumn},
     uninit::left_over,
     window::Axis,
     workers,
@@ -245,7 +245,7 @@ impl SimdLoops for Sum<'_, '_> {
                     next: &next[..next.len().min(inner * tile.columns)],
                     sums: &mut products[..rows * tile.columns],
                     stride: tile.columns,
-                    add: index > 0,
+                    start: Start::adding(index > 0),
                     ahead: None,
                     then: None,
                 }

@@ -3,10 +3,13 @@
 //! Only these loops use vector instructions by name. As plain arrays the compiler does not vectorise them: they compute
 //! 5 GFLOP/s, against 160 of about 170 possible with the instructions (one core, AVX-512).
 
+mod start;
+
 use std::slice::Chunks;
 
 use macerator::{Arch, Scalar, Simd, Vector, WithSimd, vload_unaligned, vstore_unaligned};
 
+pub(crate) use self::start::{Onto, Start};
 use crate::{
     prefetch::{self, Ahead},
     timing,
@@ -141,8 +144,8 @@ pub(crate) struct TileColumn<'a> {
     /// The result, in rows of `stride` elements. The tiles begin at the first element.
     pub(crate) sums: &'a mut [f32],
     pub(crate) stride: usize,
-    /// Whether the products are added to `sums`; else they overwrite it.
-    pub(crate) add: bool,
+    /// What the products are added to.
+    pub(crate) start: Start<'a>,
     /// Other memory that is brought into the cache meanwhile, instead of `next`.
     pub(crate) ahead: Option<&'a mut Ahead>,
     /// Takes the rows of each tile as soon as they are there: what it writes to memory is on its way while the next tile is computed.
@@ -180,17 +183,18 @@ impl TileColumn<'_> {
                 let tiles = in_tiles::<SCATTERED>(tiles, columns.offsets.len());
                 let ahead = self.ahead.take();
                 match ahead {
-                    Some(ahead) => {
-                        self.put_all::<S, SCATTERED, _>(tiles, |left| products(left, right, || ahead.step()))
-                    }
-                    None => self.put_all::<S, SCATTERED, _>(tiles, |left| products(left, right, || ())),
+                    Some(ahead) => self.put_all::<S, SCATTERED, _>(tiles, |left, begin| {
+                        products(left, right, begin, || ahead.step())
+                    }),
+                    None => self
+                        .put_all::<S, SCATTERED, _>(tiles, |left, begin| products(left, right, begin, || ())),
                 }
             }
             Factors::Separate { rows, columns } => {
                 let right = columns.checked(S::lanes32());
                 let tiles = (0..rows.count).step_by(SCATTERED);
-                self.put_all::<S, SCATTERED, _>(tiles, |first| {
-                    products_of_rows(rows.of_tile::<SCATTERED>(first, columns.offsets.len()), right)
+                self.put_all::<S, SCATTERED, _>(tiles, |first, begin| {
+                    products_of_rows(rows.of_tile::<SCATTERED>(first, columns.offsets.len()), right, begin)
                 });
             }
         }
@@ -203,9 +207,13 @@ impl TileColumn<'_> {
         let tiles = in_tiles::<ROWS>(tiles, inner);
         match self.ahead.take() {
             Some(ahead) => {
-                self.put_all::<S, ROWS, _>(tiles, |left| products(left, right, || ahead.step()));
+                self.put_all::<S, ROWS, _>(tiles, |left, begin| {
+                    products(left, right, begin, || ahead.step())
+                });
             }
-            None => self.put_all::<S, ROWS, _>(tiles, |left| products(left, right, || next.step())),
+            None => {
+                self.put_all::<S, ROWS, _>(tiles, |left, begin| products(left, right, begin, || next.step()));
+            }
         }
     }
 
@@ -213,10 +221,14 @@ impl TileColumn<'_> {
     fn put_all<S: Simd, const ROWS: usize, L>(
         mut self,
         tiles: impl Iterator<Item = L>,
-        mut products: impl FnMut(L) -> TileSums<S, ROWS>,
+        mut products: impl FnMut(L, [Vector<S, f32>; VECTORS]) -> TileSums<S, ROWS>,
     ) {
-        for (left, sums) in tiles.zip(self.sums.chunks_mut(ROWS * self.stride)) {
-            put(products(left), sums, self.stride, self.add);
+        let begin = self.start.row.map_or([0.0f32.splat(); VECTORS], loaded);
+        let mut onto = self.start.onto;
+        for left in tiles {
+            let Some(sums) = take(&mut self.sums, ROWS * self.stride) else { break };
+            put(products(left, begin), sums, self.stride, onto);
+            onto = onto.skip(sums.len());
             if let Some(then) = &mut self.then {
                 then(sums);
             }
@@ -224,10 +236,23 @@ impl TileColumn<'_> {
     }
 }
 
-/// The tiles of rows, of so many inner indices.
+/// The tiles of rows, of so many inner indices. The iterators of slices divide to know how many there are: with few rows that takes a
+/// hundredth of a product.
 #[inline(always)]
 fn in_tiles<const ROWS: usize>(tiles: &[f32], inner: usize) -> impl Iterator<Item = &[[f32; ROWS]]> {
-    tiles.chunks_exact((ROWS * inner).max(1)).map(|tile| tile.as_chunks::<ROWS>().0)
+    let mut rest = tiles;
+    std::iter::from_fn(move || {
+        let (tile, behind) = rest.split_at_checked((ROWS * inner).max(1))?;
+        rest = behind;
+        Some(tile.as_chunks::<ROWS>().0)
+    })
+}
+
+/// Takes up to `count` elements from the begin of `rest`; nothing, if there are none.
+#[inline(always)]
+fn take<'a>(rest: &mut &'a mut [f32], count: usize) -> Option<&'a mut [f32]> {
+    let count = count.min(rest.len());
+    rest.split_off_mut(..count).filter(|taken| !taken.is_empty())
 }
 
 impl<'a> SeparateRows<'a> {
@@ -270,10 +295,11 @@ const fn stretch<S: Simd>() -> usize {
 fn products<S: Simd, const ROWS: usize>(
     left: &[[f32; ROWS]],
     right: impl RightRows<S>,
+    begin: [Vector<S, f32>; VECTORS],
     mut meanwhile: impl FnMut(),
 ) -> TileSums<S, ROWS> {
     assert_eq!(left.len(), right.len(), "both factors have the same inner indices");
-    let mut products: TileSums<S, ROWS> = [[0.0f32.splat(); VECTORS]; ROWS];
+    let mut products: TileSums<S, ROWS> = [begin; ROWS];
     let mut index = 0;
     for left in left.chunks(const { stretch::<S>() }) {
         meanwhile();
@@ -302,11 +328,12 @@ fn products<S: Simd, const ROWS: usize>(
 fn products_of_rows<S: Simd, const ROWS: usize>(
     left: [&[f32]; ROWS],
     right: impl RightRows<S>,
+    begin: [Vector<S, f32>; VECTORS],
 ) -> TileSums<S, ROWS> {
     for row in left {
         assert_eq!(row.len(), right.len(), "both factors have the same inner indices");
     }
-    let mut products: TileSums<S, ROWS> = [[0.0f32.splat(); VECTORS]; ROWS];
+    let mut products: TileSums<S, ROWS> = [begin; ROWS];
     for index in 0..right.len() {
         let mut of_index = [0.0; ROWS];
         for (to, row) in of_index.iter_mut().zip(left) {
@@ -413,11 +440,11 @@ impl<'a> Next<'a> {
     fn new(memory: &'a [f32], inner: usize, stretch: usize) -> Self {
         const MOST: usize = 2;
         let lines = memory.chunks(prefetch::LINE / size_of::<f32>());
-        let of_step = lines.len().div_ceil((inner / stretch).max(1));
-        if of_step > MOST * stretch / AT_ONCE {
-            Self { lines: [].chunks(1), of_step: 0 }
-        } else {
-            Self { lines, of_step }
+        let (count, steps) = (lines.len(), (inner / stretch).max(1));
+        // A division would take longer than to try the few numbers.
+        match (1..=MOST * stretch / AT_ONCE).find(|of_step| of_step * steps >= count) {
+            Some(of_step) => Self { lines, of_step },
+            None => Self { lines: [].chunks(1), of_step: 0 },
         }
     }
 
@@ -429,45 +456,75 @@ impl<'a> Next<'a> {
     }
 }
 
-/// Writes or adds the products of a tile to rows that are `stride` apart. Rows and columns beyond the end of `sums` are
+/// The vectors of a row as wide as a tile.
+///
+/// # Panics
+/// Panics if the row is shorter.
+#[inline(always)]
+fn loaded<S: Simd>(row: &[f32]) -> [Vector<S, f32>; VECTORS] {
+    let row = &row[..VECTORS * S::lanes32()];
+    // SAFETY: the row has as many numbers.
+    std::array::from_fn(|vector| unsafe { vload_unaligned(row.as_ptr().add(vector * S::lanes32())) })
+}
+
+/// Writes the products of a tile to rows that are `stride` apart, added to what `onto` says. Rows and columns beyond the end of `sums` are
 /// left out.
 #[inline(always)]
-fn put<S: Simd, const ROWS: usize>(products: TileSums<S, ROWS>, sums: &mut [f32], stride: usize, add: bool) {
+fn put<S: Simd, const ROWS: usize>(
+    products: TileSums<S, ROWS>,
+    sums: &mut [f32],
+    stride: usize,
+    onto: Onto<'_>,
+) {
     let columns = VECTORS * S::lanes32();
-    if sums.len() >= (ROWS - 1) * stride + columns {
-        // SAFETY: the last row ends within the sums, by the condition above.
-        unsafe { write(products, sums.as_mut_ptr(), stride, add) };
+    let reach = (ROWS - 1) * stride + columns;
+    if sums.len() >= reach {
+        let to = sums.as_mut_ptr();
+        let from = match onto {
+            Onto::Nothing => None,
+            Onto::Sums => Some(to.cast_const()),
+            Onto::Rows(rows) => Some(rows[..reach].as_ptr()),
+        };
+        // SAFETY: the last row ends within the sums, and within the rows to add to, as the conditions say.
+        unsafe { write(products, to, stride, from) };
         return;
     }
     assert!(columns <= MOST_COLUMNS, "no processor has vectors of more than 16 numbers");
     let mut whole = [[0.0; MOST_COLUMNS]; ROWS];
     // SAFETY: a row has space for the columns, as asserted above.
-    unsafe { write(products, whole.as_mut_ptr().cast(), MOST_COLUMNS, false) };
-    for (products, sums) in whole.iter().zip(sums.chunks_mut(stride)) {
-        for (product, sum) in products[..columns].iter().zip(sums) {
-            *sum = if add { *sum + product } else { *product };
+    unsafe { write(products, whole.as_mut_ptr().cast(), MOST_COLUMNS, None) };
+    for (index, (products, sums)) in whole.iter().zip(sums.chunks_mut(stride)).enumerate() {
+        for (column, (product, sum)) in products[..columns].iter().zip(sums).enumerate() {
+            *sum = match onto {
+                Onto::Nothing => *product,
+                Onto::Sums => *sum + product,
+                Onto::Rows(rows) => rows[index * stride + column] + product,
+            };
         }
     }
 }
 
-/// Writes or adds a whole tile.
+/// Writes a whole tile, added to the numbers that lie alike from a place on.
 ///
 /// # Safety
-/// The memory behind `to` holds all rows of the tile.
+/// The memory behind `to`, and behind `onto`, holds all rows of the tile.
 #[inline(always)]
 unsafe fn write<S: Simd, const ROWS: usize>(
     products: TileSums<S, ROWS>,
     to: *mut f32,
     stride: usize,
-    add: bool,
+    onto: Option<*const f32>,
 ) {
     for (index, products) in products.into_iter().enumerate() {
         for (vector, product) in products.into_iter().enumerate() {
-            // SAFETY: each vector is within the tile, for which there is space behind `to`.
+            let at = index * stride + vector * S::lanes32();
+            // SAFETY: each vector is within the tile, for which there is space behind both.
             unsafe {
-                let to = to.add(index * stride + vector * S::lanes32());
-                let sum = if add { vload_unaligned::<S, f32>(to) + product } else { product };
-                vstore_unaligned(to, sum);
+                let sum = match onto {
+                    Some(onto) => vload_unaligned::<S, f32>(onto.add(at)) + product,
+                    None => product,
+                };
+                vstore_unaligned(to.add(at), sum);
             }
         }
     }
