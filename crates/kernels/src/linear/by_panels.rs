@@ -145,7 +145,7 @@ struct Rows<'a, 'b, E> {
 impl LeftRows<'_> {
     /// Puts the rows into tiles, or what an activation makes of them.
     #[inline(always)]
-    fn in_tiles<'b>(self, product: ByPanels, tiles: &'b mut [f32]) -> &'b [f32] {
+    fn in_tiles(self, product: ByPanels, tiles: &mut [f32]) -> &[f32] {
         let Self { values, first, count } = self;
         let ByPanels { sizes, activation, .. } = product;
         match activation {

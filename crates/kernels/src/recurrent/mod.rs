@@ -54,18 +54,19 @@ pub fn place_products(
     }
 }
 
-/// Rows of a batch for one task, in which each row is multiplied by a matrix at each step. They are whole tiles, and so few
-/// that each thread has two tasks, and a thread on a slower core takes one; but one task each, where the matrix comes from a
-/// cache that all cores share. They are at least the work that a task is worth, and at most [`ROWS`], whose gates fit into a cache.
+/// Rows of a batch for one task, in which each row is multiplied by a matrix at each step. They are whole tiles, and each thread has a
+/// task. They are at least the work that a task is worth, and at most two tiles, whose factors fit into a core's first-level cache; but
+/// [`ROWS`], whose gates fit into the second one, where the matrix comes from a cache that all cores share.
 fn rows_of_a_task(batch: usize, steps: usize, recurrent: &RecurrentMatrix) -> usize {
     const WORTH_A_TASK: usize = 64 << 10;
     // A task reads the whole matrix at each step.
     let is_near = recurrent.sizes.elements() * size_of::<f32>() <= CACHE_INFO[1].cache_bytes / 2;
-    let tasks = if is_near { 2 } else { 1 } * workers::threads();
-    let work = (steps * recurrent.sizes.inner * recurrent.sizes.columns).max(1);
-    let rows = batch.div_ceil(tasks).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.clamp(1, ROWS));
     let of_tile = recurrent.sizes.rows_of_tile();
-    rows.next_multiple_of(of_tile).min(ROWS / of_tile * of_tile)
+    let most = if is_near { (2 * of_tile).min(ROWS) } else { ROWS };
+    let work = (steps * recurrent.sizes.inner * recurrent.sizes.columns).max(1);
+    let rows =
+        batch.div_ceil(workers::threads()).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.clamp(1, most));
+    rows.next_multiple_of(of_tile).min(most / of_tile * of_tile)
 }
 
 /// Rows of a sequence that are multiplied by the input weights at once.
