@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import time
@@ -26,6 +27,26 @@ def ran(command):
     return out, used.ru_maxrss * 1024
 
 
+def before(program):
+    """The peak memory of the program when it writes its first line: a full pipe holds it there. What `ran` measures is at least the
+    memory of this process, from which the other one began."""
+    out, into = os.pipe()
+    os.set_blocking(into, False)
+    try:
+        while True:
+            os.write(into, bytes(4096))
+    except BlockingIOError:
+        os.set_blocking(into, True)
+    child = subprocess.Popen([program, "--version"], stdout=into)
+    os.close(into)
+    time.sleep(0.3)
+    status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
+    with open(out, "rb") as out:
+        out.read()
+    child.wait()
+    return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) * 1024
+
+
 def oomph(network, asked):
     """The figures of some steps and an evaluation, as PyTorch's side prints them, and the peak of memory in use."""
     with tempfile.TemporaryDirectory() as folder:
@@ -34,7 +55,7 @@ def oomph(network, asked):
         settings = [*network["settings"], *SGD, *RUN, f"train.batch={network['batch']}", f"train.steps={asked.steps}",
                     f"data.test_samples={network['evaluated']}", f"device.threads={asked.threads}",
                     f"device.devices={asked.device}", f"memory.precision={asked.precision}", f"run.directory={run}"]
-        _, before = ran([OOMPH, "--version"])
+        start = before(OOMPH)
         begin = time.time()
         command = [OOMPH, "train", "--quiet", "--config", config]
         _, peak = ran(command + [part for setting in settings for part in ("--set", setting)])
@@ -42,11 +63,11 @@ def oomph(network, asked):
         first = os.stat(f"{run}/config.toml").st_mtime - begin
         steps = [line for line in lines if line["event"] == "step"]
         ends = [step["seconds"] for step in steps]
-        seconds = [after - before for before, after in zip(ends, ends[1:])]
+        seconds = [after - earlier for earlier, after in zip(ends, ends[1:])]
         evaluated, peak_of_evaluation = ran([OOMPH, "evaluate", "--json", "--checkpoint", run])
         evaluated = json.loads(evaluated)
     if asked.device == "cpu":
-        peaks = [peak - before, peak_of_evaluation - before]
+        peaks = [peak - start, peak_of_evaluation - start]
     else:
         # Memory of a GPU is not memory of the process.
         peaks = [max(step["reserved_bytes"] for step in steps), evaluated["peak_in_use_bytes"]]
