@@ -57,6 +57,14 @@ pub(crate) trait StoredFloat: Copy + Default + Send + Sync {
     }
 }
 
+/// Elements in 32 bits, in an array of their own: for all the compiler knows, writing one elsewhere changes what is read next.
+#[inline(always)]
+pub(crate) fn all_widened<E: StoredFloat, const COUNT: usize>(from: &[E; COUNT]) -> [f32; COUNT] {
+    let mut wide = [0.0; COUNT];
+    wide.iter_mut().zip(from).for_each(|(wide, from)| *wide = from.widened());
+    wide
+}
+
 macro_rules! value {
     ($value:ty, $dtype:expr, $zero:expr, $widened:expr, $rounded:expr $(, $own:item)*) => {
         impl StoredFloat for $value {

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use crate::{
     matrix_unit::OF_LINE,
-    stored_float::{StoredFloat, StoredFloats, with_values},
+    stored_float::{StoredFloat, StoredFloats, all_widened, with_values},
     workers,
 };
 
@@ -137,10 +137,7 @@ impl<'a> Appended<'a> {
         match (of_values.as_chunks_mut::<16>(), values.as_chunks::<16>()) {
             ((to, []), (from, [])) => {
                 for (to, from) in to.iter_mut().zip(from) {
-                    // Through an array of its own: for all the compiler knows, writing changes what is read next.
-                    let mut wide = [0.0; 16];
-                    wide.iter_mut().zip(from).for_each(|(wide, from)| *wide = from.widened());
-                    to.write_copy_of_slice(&wide);
+                    to.write_copy_of_slice(&all_widened(from));
                 }
             }
             _ => widen(values, of_values),

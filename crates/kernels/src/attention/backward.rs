@@ -388,6 +388,7 @@ impl<E: StoredFloat> Task<'_, E> {
         let heads = self.attention.heads;
         let head = self.key * heads.group() + head;
         let rows = block.chunks_exact_mut(KEYS).zip(slopes.chunks_exact_mut(KEYS));
+        let mut factors = [0.0; KEYS];
         for (query, (scores, slopes)) in queries.clone().zip(rows) {
             let (scores, unread) =
                 scores[..keys.len()].split_at_mut(live(self.attention.is_causal, query, keys));
@@ -397,7 +398,6 @@ impl<E: StoredFloat> Task<'_, E> {
             let shift = self.log_sums[query * heads.queries + head];
             let mean = means[query];
             let at = [self.sample, head, query, keys.start];
-            let mut factors = [0.0; KEYS];
             let factors = self.attention.factors(at, self.positions, &mut factors[..scores.len()]);
             drop(slopes, factors);
             for (score, slope) in scores.iter_mut().zip(slopes) {

@@ -330,6 +330,7 @@ impl<E> Task<'_, E> {
     ) {
         let heads = self.attention.heads;
         let states = greatest_so_far.iter_mut().zip(sums);
+        let mut factors = [0.0; KEYS];
         for ((index, query), (most, sum)) in queries.clone().enumerate().zip(states) {
             let scores = &mut block[index * KEYS..][..keys.len()];
             let (scores, unread) = scores.split_at_mut(live(self.attention.is_causal, query, keys));
@@ -349,7 +350,6 @@ impl<E> Task<'_, E> {
                     .for_each(|output| *output *= kept);
             }
             let at = [self.sample, head, query, keys.start];
-            let mut factors = [0.0; KEYS];
             let factors = self.attention.factors(at, self.positions, &mut factors[..scores.len()]);
             drop(scores, factors);
         }

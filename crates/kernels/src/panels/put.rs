@@ -3,7 +3,12 @@
 use std::ops::Range;
 
 use super::Panelled;
-use crate::{interleave::interleave, simd::SimdLoops, stored_float::StoredFloat, uninit::Appended};
+use crate::{
+    interleave::interleave,
+    simd::SimdLoops,
+    stored_float::{StoredFloat, all_widened},
+    uninit::Appended,
+};
 
 /// Puts rows to multiply into a tile.
 pub(crate) trait PutTile {
@@ -116,9 +121,6 @@ pub(super) fn widen<E: StoredFloat>(from: &[E], to: &mut [f32]) {
 #[inline(always)]
 fn widen_so_many<E: StoredFloat, const COUNT: usize>(from: &[E], to: &mut [f32]) {
     if let (Some(to), Some(from)) = (to.first_chunk_mut::<COUNT>(), from.first_chunk::<COUNT>()) {
-        // Through an array of its own: for all the compiler knows, writing changes what is read next.
-        let mut wide = [0.0; COUNT];
-        wide.iter_mut().zip(from).for_each(|(wide, from)| *wide = from.widened());
-        *to = wide;
+        *to = all_widened(from);
     }
 }

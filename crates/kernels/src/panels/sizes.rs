@@ -13,7 +13,7 @@ use crate::{
     interleave::interleave,
     prefetch,
     simd::{by_vectors, vectorised},
-    stored_float::StoredFloat,
+    stored_float::{StoredFloat, all_widened},
     tile::Tile,
     uninit::{self, Appended},
     workers,
@@ -229,10 +229,7 @@ impl Panelled {
                 for ((sums, values), piece) in whole_sums.iter_mut().zip(whole).zip(pieces.by_ref()) {
                     if let Some(piece) = piece.first_chunk_mut::<ROWS>() {
                         // Of copies, so that both are vectors.
-                        let (mut wide, mut sum) = ([0.0; ROWS], *sums);
-                        for at in 0..ROWS {
-                            wide[at] = values[at].widened();
-                        }
+                        let (wide, mut sum) = (all_widened(values), *sums);
                         for at in 0..ROWS {
                             sum[at] += wide[at];
                         }
