@@ -45,25 +45,6 @@ pub(crate) fn sigmoid_and_tanh<const FUSED: bool>(of_sigmoid: f32, of_tanh: f32)
     [at_most(1.0, below * inverse), (above * (first * inverse)).clamp(-1.0, 1.0)]
 }
 
-/// σ(a)·tanh(b) + σ(c)·d of [a, b] and [c, d], by one division.
-#[inline(always)]
-pub(crate) fn gated_sum<const FUSED: bool>([a, b]: [f32; 2], [c, d]: [f32; 2]) -> f32 {
-    // The product of two, and of the greatest denominator of tanh, 423, has 32 bits.
-    const LIMIT: f32 = 40.0;
-    let first = 1.0 + exp::<FUSED>(at_most(LIMIT, -a));
-    let second = 1.0 + exp::<FUSED>(at_most(LIMIT, -c));
-    let (above, below) = tanh_ratio::<FUSED>(b);
-    let both = first * below;
-    multiply_add::<FUSED>(d, both, above * second) / (both * second)
-}
-
-/// σ(x)·tanh(y), by one division.
-#[inline(always)]
-pub(crate) fn gated_tanh<const FUSED: bool>(x: f32, y: f32) -> f32 {
-    let (above, below) = tanh_ratio::<FUSED>(y);
-    above / (one_plus_exp::<FUSED>(-x) * below)
-}
-
 /// 1 + eˣ, to be multiplied by another one: up to where products of two have 32 bits. There a sigmoid is 2·10⁻¹⁹.
 #[inline(always)]
 fn one_plus_exp<const FUSED: bool>(x: f32) -> f32 {
@@ -176,56 +157,6 @@ mod tests {
                 assert!(error(tangent, exact.tanh()) < 4e-7, "tanh({value}) = {tangent}");
             }
         }
-    }
-
-    /// Terms of an LSTM's cell and its hidden units, by few divisions, of numbers in any order.
-    struct Gated<'a>(&'a [f32], &'a mut [f32], &'a mut [f32]);
-
-    impl SimdLoops for Gated<'_> {
-        fn run<const FUSED: bool>(self) {
-            for at in 0..self.0.len() {
-                let [a, b, c, d] = numbers(self.0, at);
-                self.1[at] = gated_sum::<FUSED>([a, b], [c, d]);
-                self.2[at] = gated_tanh::<FUSED>(a, b);
-            }
-        }
-    }
-
-    fn numbers(values: &[f32], at: usize) -> [f32; 4] {
-        [1, 7919, 104_729, 31].map(|by| values[(at * by + by) % values.len()])
-    }
-
-    #[test]
-    fn gated_sums_are_right_to_the_last_digits() {
-        let values: Vec<f32> = (-40_000..=40_000).map(|index| index as f32 / 2000.0).collect();
-        let [mut sums, mut products] = [vec![0.0; values.len()], vec![0.0; values.len()]];
-        vectorised(Gated(&values, &mut sums, &mut products));
-        for (at, (sum, product)) in sums.into_iter().zip(products).enumerate() {
-            let [a, b, c, d] = numbers(&values, at).map(f64::from);
-            let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
-            let terms = [sigmoid(a) * b.tanh(), sigmoid(c) * d];
-            let error = (f64::from(sum) - terms[0] - terms[1]).abs();
-            assert!(error <= 6e-7 * (terms[0].abs() + terms[1].abs()), "{a} {b} {c} {d}: {sum}");
-            let error = (f64::from(product) - terms[0]).abs();
-            assert!(error <= 6e-7 * terms[0].abs(), "{a} {b}: {product}");
-        }
-    }
-
-    #[test]
-    fn gated_sums_have_limits() {
-        let far = [1e3, 1e30, f32::INFINITY];
-        for (far, cell) in far.into_iter().flat_map(|far| [-1e9, 0.0, 1.0, 1e9].map(|cell| (far, cell))) {
-            let near = |found: f32, right: f32| (found - right).abs() <= 1e-6 * right.abs() + 1e-6;
-            assert!(near(gated_sum::<false>([-far, -far], [-far, cell]), 0.0));
-            assert!(near(gated_sum::<false>([-far, far], [far, cell]), cell));
-            assert!(near(gated_sum::<false>([far, far], [far, cell]), cell + 1.0));
-            assert!(near(gated_tanh::<false>(far, -far), -1.0) && near(gated_tanh::<false>(-far, far), 0.0));
-        }
-        assert!(gated_sum::<false>([f32::NAN, 0.0], [0.0; 2]).is_nan());
-        assert!(gated_sum::<false>([0.0, f32::NAN], [0.0; 2]).is_nan());
-        assert!(gated_sum::<false>([0.0; 2], [f32::NAN, 0.0]).is_nan());
-        assert!(gated_sum::<false>([0.0; 2], [0.0, f32::NAN]).is_nan());
-        assert!(gated_tanh::<false>(0.0, f32::NAN).is_nan() && gated_tanh::<false>(f32::NAN, 0.0).is_nan());
     }
 
     #[test]

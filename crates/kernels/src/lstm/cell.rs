@@ -1,7 +1,7 @@
 use burn_backend::DType;
 
 use crate::{
-    activations::{gated_sum, gated_tanh, sigmoid_and_tanh, sigmoids, tanh},
+    activations::{sigmoid_and_tanh, sigmoids, tanh},
     recurrent::{
         cell::{BackRow, Cell, flushed},
         parts_of,
@@ -32,21 +32,6 @@ impl Cell<2> for LstmCell {
         round(gates, dtype);
         next_cell::<FUSED>(gates, cell);
         put_out::<FUSED>(gates, cell, hidden, dtype);
-    }
-
-    /// Not in 16 bits, to which the gates would be rounded.
-    #[inline(always)]
-    fn step_alone<const FUSED: bool>(
-        gates: &mut [f32],
-        product: &[f32],
-        bias: &[f32],
-        state: [&mut [f32]; 2],
-        dtype: DType,
-    ) {
-        match dtype {
-            DType::F32 => next_state::<FUSED>(gates, bias, state),
-            _ => Self::step::<FUSED>(gates, product, bias, state, dtype),
-        }
     }
 
     #[inline(always)]
@@ -118,21 +103,6 @@ fn activate<const FUSED: bool>(gates: &mut [f32], bias: &[f32]) {
     for (((i, of_i), (f, of_f)), ((o, of_o), (g, of_g))) in opened.zip(others) {
         [*i, *f] = sigmoids::<FUSED>(*i + of_i, *f + of_f);
         [*o, *g] = sigmoid_and_tanh::<FUSED>(*o + of_o, *g + of_g);
-    }
-}
-
-/// Computes the next state from gates without bias, which it leaves as they are.
-#[inline(always)]
-fn next_state<const FUSED: bool>(gates: &[f32], bias: &[f32], [hidden, cell]: [&mut [f32]; 2]) {
-    let [i, f, g, o] = parts_of(gates, cell.len());
-    let [of_i, of_f, of_g, of_o] = parts_of(bias, cell.len());
-    // Not by index, as above.
-    let opened = i.iter().zip(of_i).zip(f.iter().zip(of_f));
-    let others = g.iter().zip(of_g).zip(o.iter().zip(of_o));
-    let states = hidden.iter_mut().zip(cell);
-    for ((((i, of_i), (f, of_f)), ((g, of_g), (o, of_o))), (hidden, cell)) in opened.zip(others).zip(states) {
-        *cell = gated_sum::<FUSED>([i + of_i, g + of_g], [f + of_f, *cell]);
-        *hidden = gated_tanh::<FUSED>(o + of_o, *cell);
     }
 }
 

@@ -24,18 +24,6 @@ pub(crate) trait Cell<const S: usize>: Send + Sync {
         dtype: DType,
     );
 
-    /// As [`step`](Self::step), where nobody reads the gates afterwards: it may leave them as they are.
-    #[inline(always)]
-    fn step_alone<const FUSED: bool>(
-        gates: &mut [f32],
-        product: &[f32],
-        bias: &[f32],
-        state: [&mut [f32]; S],
-        dtype: DType,
-    ) {
-        Self::step::<FUSED>(gates, product, bias, state, dtype);
-    }
-
     /// Computes the hidden units before each step of a run, as forward did, and what [`back`](Self::back) reads beside them.
     /// `gates` and `beside` are of all steps.
     fn again<const FUSED: bool>(

@@ -267,12 +267,9 @@ impl<C: Cell<S>, E: StoredFloat, const S: usize> ForwardTask<'_, C, E, S> {
                 let gates = &mut gates[(row * at_once + index) * stride..][..width];
                 let product = if C::IS_SUM { &[][..] } else { &products[row * stride..][..width] };
                 let of_row = state.each_mut().map(|state| &mut state[row * units..][..units]);
-                match of_gates.get_mut(run) {
-                    Some(rows) => {
-                        C::step::<FUSED>(gates, product, self.bias, of_row, self.dtype);
-                        rows[row].write_first(gates);
-                    }
-                    None => C::step_alone::<FUSED>(gates, product, self.bias, of_row, self.dtype),
+                C::step::<FUSED>(gates, product, self.bias, of_row, self.dtype);
+                if let Some(rows) = of_gates.get_mut(run) {
+                    rows[row].write_first(gates);
                 }
                 if let Some(rows) = outputs.first_mut() {
                     rows[row].write_first(&state[0][row * units..][..units]);
