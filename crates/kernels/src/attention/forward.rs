@@ -285,9 +285,9 @@ impl<E> Task<'_, E> {
     ) {
         let (heads, count) = (sizes.heads, queries.len());
         let end = if self.attention.is_causal { keys.end.min(queries.end) } else { keys.end };
-        let (packed, keys) = (keys.len(), &(keys.start..end));
+        let (packed_keys, keys) = (keys.len(), &(keys.start..end));
         let of_keys = sizes.keys.sized(heads.size, keys.len());
-        let of_values = sizes.values.sized(packed, heads.size).first_rows(keys.len());
+        let of_values = sizes.values.sized(packed_keys, heads.size).first_rows(keys.len());
         let of_block = sizes.keys.elements_of_left(QUERIES);
         let packed: &[f32] = &room.packed_queries[(index * sizes.blocks + block) * of_block..][..of_block];
         let scores = OutputRows { elements: &mut *room.block, stride: KEYS };
